@@ -1,0 +1,110 @@
+//! The port to the session on disk: append-only entries, flushed before the matching event is announced.
+//!
+//! Entries are facts, never edits. Deltas are not recorded. `context::restore` turns them back into a history.
+
+use serde::{Deserialize, Serialize};
+
+use crate::types::{CallId, CallOutcome, Cost, Effect, Message, SessionId, TurnEnd, TurnId, Usage};
+
+/// Version of the entry format; an unknown one is refused, not guessed.
+pub const TRANSCRIPT_VERSION: u32 = 1;
+
+/// One line of a transcript.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TranscriptEntry {
+    /// Counts from 1 within the file, without gaps.
+    pub n: u64,
+    /// Milliseconds since the Unix epoch.
+    pub time_ms: u64,
+    /// The turn it belongs to; absent for entries of the session itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn_id: Option<TurnId>,
+    /// What happened.
+    #[serde(flatten)]
+    pub record: Record,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+pub enum Record {
+    /// The first entry of every transcript.
+    Session {
+        /// [`TRANSCRIPT_VERSION`].
+        version: u32,
+        /// The session.
+        session_id: SessionId,
+        /// Free facts for people (workspace, host version).
+        #[serde(default)]
+        facts: std::collections::BTreeMap<String, String>,
+    },
+    /// A message entered the history. Results carry their own record.
+    Message {
+        /// The message.
+        message: Message,
+    },
+    /// The turn began; its user message is the preceding `Message`.
+    TurnStarted {
+        /// Provider id.
+        provider: String,
+        /// Model.
+        model: String,
+    },
+    /// A call was admitted and starts now. Written *before* it runs, so that a crash is never followed by a second run.
+    CallStarted {
+        /// The call.
+        call_id: CallId,
+        /// The tool.
+        tool: String,
+        /// The effect that the gate used.
+        effect: Effect,
+    },
+    /// A call has its result; the message enters the history.
+    CallFinished {
+        /// The result message (always `Message::ToolResult`).
+        message: Message,
+        /// How it ended.
+        #[serde(flatten)]
+        outcome: CallOutcome,
+        /// From admission to result.
+        elapsed_ms: u64,
+    },
+    /// Usage of one provider call.
+    ProviderCall {
+        /// Attempts that were needed.
+        attempts: u32,
+        /// Usage, if stated.
+        usage: Usage,
+        /// Money.
+        cost: Cost,
+    },
+    /// The turn ended. Exactly one per turn, written before its event is sent.
+    TurnEnded {
+        /// How.
+        #[serde(flatten)]
+        end: TurnEnd,
+    },
+    /// A note of the host: a repaired tail, a warning.
+    Note {
+        /// In words.
+        text: String,
+    },
+}
+
+/// Writing or reading a transcript failed. The turn that meets it ends: going on without a record would lose the session.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct TranscriptError {
+    /// What was being done to which file, with a hint.
+    pub message: String,
+    /// The cause.
+    #[source]
+    pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+/// Where entries go. One writer per session.
+pub trait Transcript: Send + Sync {
+    /// Appends one record, numbers and stamps it, and hands it to the operating system before returning, so that it
+    /// survives the death of the process. Called by the turn only, never concurrently for one session.
+    fn append(&self, turn_id: Option<&TurnId>, record: Record) -> Result<(), TranscriptError>;
+}

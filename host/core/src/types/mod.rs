@@ -1,0 +1,15 @@
+//! The words of hames: plain data that every floor shares, with no behaviour beyond arithmetic and formatting.
+//!
+//! These types are what a transcript holds, what events carry and what ports exchange. They import nothing of hames.
+
+mod call;
+mod event;
+mod ids;
+mod message;
+mod usage;
+
+pub use call::{CallOutcome, Effect, FailureKind, Part, ToolFailure, ToolOutput, ToolSpec};
+pub use event::{EventKind, TurnEnd, TurnEvent};
+pub use ids::{AgentPath, CallId, SessionId, TurnId};
+pub use message::{AssistantMessage, Message, ToolCall, ToolResultMessage};
+pub use usage::{Cost, CostBasis, TurnLimits, Usage};

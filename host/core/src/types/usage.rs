@@ -1,0 +1,109 @@
+//! Tokens, money and the limits of a turn. Money is integer micro-dollars (millionths of a US dollar).
+
+use serde::{Deserialize, Serialize};
+
+/// Tokens of one provider call, or the sum of several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Usage {
+    /// Prompt tokens, cached ones included.
+    pub input_tokens: u64,
+    /// Tokens that the model wrote, reasoning included.
+    pub output_tokens: u64,
+    /// Part of `input_tokens` that was read from the provider's cache.
+    pub cached_read_tokens: u64,
+    /// Part of `input_tokens` that was written to the provider's cache.
+    pub cached_write_tokens: u64,
+    /// Part of `output_tokens` that was reasoning.
+    pub reasoning_tokens: u64,
+    /// What the provider says it charged; 0 is a valid charge.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub charged_microdollars: Option<u64>,
+}
+
+impl Usage {
+    /// Adds another call's usage; sums saturate. The charge is known only if both are known (an empty usage is neutral).
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let charged = match (self.charged_microdollars, other.charged_microdollars) {
+            (Some(a), Some(b)) => Some(a.saturating_add(b)),
+            (None, b) if self.is_empty() => b,
+            (a, None) if other.is_empty() => a,
+            (None, _) | (_, None) => None,
+        };
+        Self {
+            input_tokens: self.input_tokens.saturating_add(other.input_tokens),
+            output_tokens: self.output_tokens.saturating_add(other.output_tokens),
+            cached_read_tokens: self.cached_read_tokens.saturating_add(other.cached_read_tokens),
+            cached_write_tokens: self.cached_write_tokens.saturating_add(other.cached_write_tokens),
+            reasoning_tokens: self.reasoning_tokens.saturating_add(other.reasoning_tokens),
+            charged_microdollars: charged,
+        }
+    }
+
+    /// Input and output together.
+    pub fn total_tokens(self) -> u64 {
+        self.input_tokens.saturating_add(self.output_tokens)
+    }
+
+    fn is_empty(self) -> bool {
+        self == Self::default()
+    }
+}
+
+/// Where a cost figure comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CostBasis {
+    /// The provider stated the charge.
+    Charged,
+    /// A local or recorded model: costs nothing.
+    Free,
+    /// No price is known for this model; the figure is a lower bound.
+    Unknown,
+}
+
+/// Money of a call or a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Millionths of a US dollar.
+    pub microdollars: u64,
+    /// How it is known.
+    pub basis: CostBasis,
+}
+
+/// What one turn may use. Every field is a default that configuration may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnLimits {
+    /// Provider calls with their tool calls. Default 10, as a turn that needs more is usually lost.
+    pub max_iterations: u32,
+    /// Input plus output tokens of all provider calls; `None` is no limit.
+    pub max_tokens: Option<u64>,
+    /// Charged micro-dollars of the turn; `None` is no limit.
+    pub max_cost_microdollars: Option<u64>,
+    /// Wall clock of the whole turn in milliseconds. Default 30 minutes.
+    pub max_elapsed_ms: u64,
+    /// Bytes of one tool result as the model sees it. Default 16 KiB.
+    pub max_result_bytes: usize,
+    /// Milliseconds without a sign of life from the provider before the call counts as stalled. Default 60 s.
+    pub provider_idle_ms: u64,
+    /// Attempts per provider call, the first included. Default 4.
+    pub max_attempts: u32,
+    /// Tool calls of one reply that run at once. Default 4.
+    pub max_parallel_calls: usize,
+}
+
+impl Default for TurnLimits {
+    fn default() -> Self {
+        Self {
+            max_iterations: 10,
+            max_tokens: None,
+            max_cost_microdollars: None,
+            max_elapsed_ms: 30 * 60 * 1000,
+            max_result_bytes: 16 * 1024,
+            provider_idle_ms: 60_000,
+            max_attempts: 4,
+            max_parallel_calls: 4,
+        }
+    }
+}
