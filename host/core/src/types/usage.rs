@@ -72,6 +72,22 @@ pub struct Cost {
     pub basis: CostBasis,
 }
 
+impl Cost {
+    /// Nothing was spent.
+    pub const NOTHING: Self = Self { microdollars: 0, basis: CostBasis::Free };
+
+    /// Adds another cost; the sum is as uncertain as the less certain of the two.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let basis = match (self.basis, other.basis) {
+            (CostBasis::Unknown, _) | (_, CostBasis::Unknown) => CostBasis::Unknown,
+            (CostBasis::Charged, _) | (_, CostBasis::Charged) => CostBasis::Charged,
+            (CostBasis::Free, CostBasis::Free) => CostBasis::Free,
+        };
+        Self { microdollars: self.microdollars.saturating_add(other.microdollars), basis }
+    }
+}
+
 /// What one turn may use. Every field is a default that configuration may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnLimits {

@@ -1,0 +1,241 @@
+//! One provider call: streamed, raced with the fence, watched for stalls, tried again where that may help.
+//!
+//! Retries live here and nowhere else, decided by the error's kind alone.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use rand::Rng;
+use tokio::time::{Instant, sleep_until};
+
+use super::{Stop, Turn};
+use crate::provider::{ChatReply, ChatRequest, ProviderError, ProviderErrorKind, ReplyEvent, StopReason};
+use crate::transcript::Record;
+use crate::types::{AssistantMessage, EventKind, Message};
+
+/// The first wait after a failure; doubled for each further one.
+const FIRST_WAIT_MS: u64 = 500;
+/// No wait of ours is longer.
+const MAX_WAIT_MS: u64 = 30_000;
+/// Longest wait that a provider may ask for. Beyond it a person is better served by an error now.
+const MAX_RETRY_AFTER_MS: u64 = 5 * 60 * 1000;
+
+/// Why one attempt gave no reply.
+enum Broken {
+    Fence(crate::fence::FenceReason),
+    Provider(ProviderError),
+}
+
+impl Turn<'_> {
+    /// Asks once and, where the failure may pass, again.
+    pub(super) async fn ask(&mut self) -> Result<ChatReply, Stop> {
+        self.iterations += 1;
+        self.voice.say(EventKind::IterationStarted { iteration: self.iterations });
+        let mut attempt = 1;
+        loop {
+            let mut shown = String::new();
+            let error = match self.attempt(&mut shown).await {
+                Ok(reply) => {
+                    self.account(&reply, attempt)?;
+                    return Ok(reply);
+                }
+                Err(Broken::Fence(reason)) => {
+                    self.keep_partial(shown)?;
+                    return Err(Stop::Fence(reason));
+                }
+                Err(Broken::Provider(error)) => error,
+            };
+            let wait_ms = match wait_ms(&error, attempt, self.engine.limits.max_attempts) {
+                Ok(wait_ms) => wait_ms,
+                Err(why) => {
+                    if !shown.trim().is_empty() {
+                        self.reached = shown;
+                    }
+                    return Err(Stop::Provider(given_up(error, why)));
+                }
+            };
+            self.voice.say(EventKind::Retry {
+                attempt,
+                wait_ms,
+                cause: crate::results::one_safe_line(&error.message, 500),
+                discarded_bytes: u64::try_from(shown.len()).unwrap_or(u64::MAX),
+            });
+            self.fence.race(tokio::time::sleep(Duration::from_millis(wait_ms))).await?;
+            attempt += 1;
+        }
+    }
+
+    /// One attempt. `shown` receives the visible text as observers see it.
+    async fn attempt(&mut self, shown: &mut String) -> Result<ChatReply, Broken> {
+        let idle = Duration::from_millis(self.engine.limits.provider_idle_ms);
+        // Both timers are made once per attempt, not once per delta.
+        let fence = self.fence.clone();
+        let stopped = fence.wait();
+        tokio::pin!(stopped);
+        let silence = sleep_until(far(Instant::now(), idle));
+        tokio::pin!(silence);
+
+        let request = ChatRequest {
+            session_id: &self.session.id,
+            model: &self.engine.model,
+            messages: self.session.history.messages(),
+            history_generation: self.session.history.generation(),
+            tools: self.engine.registry.catalogue(),
+            max_output_tokens: self.engine.max_output_tokens,
+        };
+        let mut stream = tokio::select! {
+            biased;
+            reason = &mut stopped => return Err(Broken::Fence(reason)),
+            stream = self.engine.provider.chat(request) => stream.map_err(Broken::Provider)?,
+            () = &mut silence => return Err(Broken::Provider(stalled(idle))),
+        };
+
+        let mut last_sign = Instant::now();
+        loop {
+            let item = tokio::select! {
+                biased;
+                reason = &mut stopped => return Err(Broken::Fence(reason)),
+                item = stream.next() => item,
+                () = &mut silence => {
+                    // The timer is only moved when it fires, so that a delta costs no timer work.
+                    let due = far(last_sign, idle);
+                    if due <= Instant::now() {
+                        return Err(Broken::Provider(stalled(idle)));
+                    }
+                    silence.as_mut().reset(due);
+                    continue;
+                }
+            };
+            last_sign = Instant::now();
+            match item {
+                Some(Ok(ReplyEvent::Text(text))) => {
+                    shown.push_str(&text);
+                    self.voice.say(EventKind::TextDelta { text });
+                }
+                Some(Ok(ReplyEvent::Reasoning(text))) => self.voice.say(EventKind::ReasoningDelta { text }),
+                Some(Ok(ReplyEvent::Arguments { index, tool, text })) => {
+                    self.voice.say(EventKind::ArgumentsDelta { index, tool, text });
+                }
+                Some(Ok(ReplyEvent::KeepAlive)) => {}
+                Some(Ok(ReplyEvent::Finished(reply))) if reply.stop == StopReason::Error => {
+                    return Err(Broken::Provider(ProviderError::new(
+                        ProviderErrorKind::Overloaded,
+                        "the provider ended the reply with an error",
+                    )));
+                }
+                Some(Ok(ReplyEvent::Finished(reply))) => return Ok(reply),
+                Some(Err(error)) => return Err(Broken::Provider(error)),
+                None => {
+                    return Err(Broken::Provider(ProviderError::new(
+                        ProviderErrorKind::Transport,
+                        "the provider closed the stream before the reply was complete",
+                    )));
+                }
+            }
+        }
+    }
+
+    fn account(&mut self, reply: &ChatReply, attempts: u32) -> Result<(), Stop> {
+        let written: usize = reply.calls.iter().map(|call| call.name.len() + call.arguments.len()).sum();
+        let written = written + reply.text.len() + reply.reasoning.as_ref().map_or(0, String::len);
+        let bytes =
+            self.session.history.size_bytes().saturating_add(u64::try_from(written).unwrap_or(u64::MAX));
+        let is_free = self.engine.provider.facts(&self.engine.model).is_free;
+        let cost = self.meter.add(reply.usage, is_free, bytes);
+        let usage = reply.usage.unwrap_or_default();
+        self.session.add_usage(usage, cost);
+        self.append(Record::ProviderCall { attempts, usage, cost })?;
+        self.voice.say(EventKind::CostUpdated { usage: self.meter.usage(), cost: self.meter.cost() });
+        Ok(())
+    }
+
+    /// What the model had written when it was interrupted stays in the conversation: the user saw it.
+    fn keep_partial(&mut self, shown: String) -> Result<(), Stop> {
+        if shown.trim().is_empty() {
+            return Ok(());
+        }
+        self.reached.clone_from(&shown);
+        self.push(Message::Assistant(AssistantMessage { text: shown, ..AssistantMessage::default() }))
+    }
+}
+
+fn far(from: Instant, by: Duration) -> Instant {
+    from.checked_add(by).unwrap_or(from)
+}
+
+fn stalled(idle: Duration) -> ProviderError {
+    ProviderError::new(
+        ProviderErrorKind::TimedOut,
+        format!("no sign of life from the provider for {} s", idle.as_secs_f64()),
+    )
+    .with_hint("raise `limits.provider_idle_ms` if the model is only slow")
+}
+
+/// Why no further attempt is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum GivenUp {
+    NotRetryable,
+    Attempts(u32),
+    WaitTooLong(u64),
+}
+
+/// Milliseconds until the next attempt. A wait that the provider asks for is kept in full, once, for this attempt.
+fn wait_ms(error: &ProviderError, attempt: u32, max_attempts: u32) -> Result<u64, GivenUp> {
+    if !error.kind.is_retryable() {
+        return Err(GivenUp::NotRetryable);
+    }
+    if attempt >= max_attempts {
+        return Err(GivenUp::Attempts(attempt));
+    }
+    let asked_ms = error.retry_after_ms.unwrap_or(0);
+    if asked_ms > MAX_RETRY_AFTER_MS {
+        return Err(GivenUp::WaitTooLong(asked_ms));
+    }
+    let doubled = FIRST_WAIT_MS.saturating_mul(1_u64.checked_shl(attempt - 1).unwrap_or(u64::MAX));
+    let most = doubled.min(MAX_WAIT_MS);
+    // Half is fixed, half is chance, so that many clients do not come back together.
+    let ours = most / 2 + rand::rng().random_range(0..=most / 2);
+    Ok(ours.max(asked_ms))
+}
+
+fn given_up(mut error: ProviderError, why: GivenUp) -> ProviderError {
+    match why {
+        GivenUp::NotRetryable => {}
+        GivenUp::Attempts(attempts) => {
+            error.message = format!("{} (gave up after {attempts} attempts)", error.message);
+        }
+        GivenUp::WaitTooLong(asked_ms) => {
+            error.hint =
+                Some(format!("the provider asks to wait {} s; try again then", asked_ms.div_ceil(1000)));
+        }
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(kind: ProviderErrorKind, retry_after_ms: Option<u64>) -> ProviderError {
+        ProviderError { retry_after_ms, ..ProviderError::new(kind, "x") }
+    }
+
+    #[test]
+    fn waits_double_up_to_a_cap_and_never_undercut_the_provider() {
+        for (attempt, most) in [(1, 500), (2, 1000), (3, 2000), (20, 30_000), (90, 30_000)] {
+            let wait = wait_ms(&error(ProviderErrorKind::Overloaded, None), attempt, 100);
+            assert!(wait.is_ok_and(|wait| (most / 2..=most).contains(&wait)), "{attempt}: {wait:?}");
+        }
+        assert_eq!(wait_ms(&error(ProviderErrorKind::RateLimited, Some(7000)), 1, 4), Ok(7000));
+    }
+
+    #[test]
+    fn giving_up_has_a_reason() {
+        let rate_limited = error(ProviderErrorKind::RateLimited, Some(400_000));
+        assert_eq!(wait_ms(&rate_limited, 1, 4), Err(GivenUp::WaitTooLong(400_000)));
+        assert_eq!(wait_ms(&error(ProviderErrorKind::Auth, None), 1, 4), Err(GivenUp::NotRetryable));
+        assert_eq!(wait_ms(&error(ProviderErrorKind::Transport, None), 4, 4), Err(GivenUp::Attempts(4)));
+        let told = given_up(rate_limited, GivenUp::WaitTooLong(400_000));
+        assert!(told.hint.is_some_and(|hint| hint.contains("400 s")));
+    }
+}

@@ -1,0 +1,145 @@
+//! The calls of one reply: in order, side by side where that is safe, one result per call in call order.
+//!
+//! Calls that only read and say that they may run in parallel are run together with their neighbours of the same kind;
+//! everything else runs alone, and passes the gate only when its turn has come.
+
+use std::collections::BTreeMap;
+
+use tokio::task::JoinSet;
+
+use super::call::{Outcome, crashed, execute};
+use super::{Stop, Turn};
+use crate::fence::FenceReason;
+use crate::gate::{Admitted, Writing, not_started};
+use crate::provider::StopReason;
+use crate::types::{Effect, FailureKind, ToolCall, ToolFailure};
+
+impl Turn<'_> {
+    /// Runs the calls of a reply. On an error some calls may still be open; ending the turn closes them.
+    pub(super) async fn run_calls(&mut self, calls: &[ToolCall], stop: &StopReason) -> Result<(), Stop> {
+        let mut rest = calls;
+        while let Some(first) = rest.first() {
+            let together = rest.iter().take_while(|call| self.may_run_beside_others(call)).count();
+            let (group, after) = rest.split_at(together.max(1).min(rest.len()));
+            let is_last = after.is_empty();
+            if group.len() > 1 && self.engine.limits.max_parallel_calls > 1 {
+                self.run_together(group, stop, is_last).await?;
+            } else {
+                self.run_alone(first, writing(stop, is_last && group.len() == 1)).await?;
+            }
+            rest = if group.len() > 1 && self.engine.limits.max_parallel_calls <= 1 {
+                rest.get(1..).unwrap_or_default()
+            } else {
+                after
+            };
+        }
+        Ok(())
+    }
+
+    fn may_run_beside_others(&self, call: &ToolCall) -> bool {
+        self.engine
+            .registry
+            .tool(&call.name)
+            .is_some_and(|tool| tool.spec().parallel && tool.spec().effect.max(tool.effect()) == Effect::Read)
+    }
+
+    async fn run_alone(&mut self, call: &ToolCall, writing: Writing) -> Result<(), Stop> {
+        let admitted = match self.admit(call, writing).await {
+            Ok(admitted) => admitted,
+            Err(refused) => return self.finish(call, refused.into()),
+        };
+        let invocation = self.start(call, &admitted)?;
+        // Dropping the call is how the fence stops it; its result is then given at the end of the turn.
+        let outcome = self.fence.race(execute(admitted, invocation)).await?;
+        self.finish(call, outcome)
+    }
+
+    /// Gates all calls of the group in order, then runs at most `max_parallel_calls` of them at a time.
+    async fn run_together(
+        &mut self,
+        group: &[ToolCall],
+        stop: &StopReason,
+        is_last: bool,
+    ) -> Result<(), Stop> {
+        let mut done: BTreeMap<usize, Outcome> = BTreeMap::new();
+        let mut waiting: Vec<(usize, Admitted)> = Vec::new();
+        for (index, call) in group.iter().enumerate() {
+            match self.admit(call, writing(stop, is_last && index + 1 == group.len())).await {
+                Ok(admitted) => waiting.push((index, admitted)),
+                Err(refused) => {
+                    done.insert(index, refused.into());
+                }
+            }
+        }
+        let mut waiting = waiting.into_iter();
+        // Dropped with this function, whatever ends it: no call outlives the turn.
+        let mut running: JoinSet<(usize, Outcome)> = JoinSet::new();
+        let mut index_of = BTreeMap::new();
+        let mut next = 0;
+        while next < group.len() {
+            while running.len() < self.engine.limits.max_parallel_calls
+                && let Some((index, admitted)) = waiting.next()
+                && let Some(call) = group.get(index)
+            {
+                let invocation = self.start(call, &admitted)?;
+                let task = running.spawn(async move { (index, execute(admitted, invocation).await) });
+                index_of.insert(task.id(), index);
+            }
+            while let (Some(outcome), Some(call)) = (done.remove(&next), group.get(next)) {
+                self.finish(call, outcome)?;
+                next += 1;
+            }
+            match self.fence.race(running.join_next()).await? {
+                Some(Ok((index, outcome))) => {
+                    done.insert(index, outcome);
+                }
+                // A tool's panic is caught inside the task; this is a runtime that shuts down, or a panicking drop.
+                Some(Err(error)) => {
+                    if let Some(index) = index_of.get(&error.id()).copied() {
+                        let tool = group.get(index).map_or("", |call| call.name.as_str());
+                        let result = Err(crashed(tool, &error.to_string()));
+                        done.insert(index, Outcome { result, effect: Some(Effect::Read), elapsed_ms: 0 });
+                    }
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives every call the same failure, without running any.
+    pub(super) fn refuse_all(&mut self, calls: &[ToolCall], failure: &ToolFailure) -> Result<(), Stop> {
+        for call in calls {
+            let outcome = Outcome { result: Err(failure.clone()), effect: None, elapsed_ms: 0 };
+            self.finish(call, outcome)?;
+        }
+        Ok(())
+    }
+
+    /// Gives every open call a result after the fence, a budget or a failure stopped the turn.
+    pub(super) fn close_calls(&mut self, reason: Option<FenceReason>) -> Result<(), Stop> {
+        while let Some(open) = self.session.history.open_calls().front().cloned() {
+            let failure = match (open.started, reason) {
+                (None, Some(reason)) => not_started(reason),
+                (None, None) => ToolFailure::new(FailureKind::Interrupted, "the turn ended: not started"),
+                (Some(_), _) => open.lost(),
+            };
+            let call = ToolCall { id: open.id, name: open.tool, arguments: String::new() };
+            let outcome = Outcome { result: Err(failure), effect: open.started, elapsed_ms: 0 };
+            self.finish(&call, outcome)?;
+        }
+        Ok(())
+    }
+}
+
+/// How far the model got with a call. Only the last call of a reply can be incomplete.
+fn writing(stop: &StopReason, is_last: bool) -> Writing {
+    match stop {
+        StopReason::End | StopReason::ToolUse => Writing::InFull,
+        StopReason::Length if is_last => Writing::CutOff,
+        StopReason::Length => Writing::InFull,
+        StopReason::Refusal | StopReason::Pause | StopReason::Error | StopReason::Unknown(_) => {
+            Writing::Unsure
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! One tool call: through the gate, run, shaped, recorded. Whatever happens in here, the call gets exactly one result.
+
+use std::panic::AssertUnwindSafe;
+
+use futures::FutureExt;
+use tokio::time::Instant;
+
+use super::{Stop, Turn};
+use crate::gate::{Admitted, Attempt, Catalogue, Refused, Writing};
+use crate::registry::Registry;
+use crate::results::{Shaped, Shaping, one_safe_line, shape, shape_failure};
+use crate::tool::{CallContext, Invocation, Tool};
+use crate::transcript::Record;
+use crate::types::{
+    CallOutcome, Effect, EventKind, FailureKind, Message, ToolCall, ToolFailure, ToolOutput,
+    ToolResultMessage,
+};
+
+/// Bytes of arguments shown in an event.
+const MAX_SHOWN_ARGUMENTS_BYTES: usize = 2048;
+/// Bytes of a failure shown in an event.
+const MAX_SUMMARY_BYTES: usize = 500;
+
+impl Catalogue for Registry {
+    fn tool(&self, name: &str) -> Option<&std::sync::Arc<dyn Tool>> {
+        Self::tool(self, name)
+    }
+
+    fn mismatches(&self, name: &str, arguments: &serde_json::Value) -> Vec<String> {
+        Self::mismatches(self, name, arguments)
+    }
+
+    fn nearest(&self, name: &str) -> Vec<String> {
+        Self::nearest(self, name)
+    }
+}
+
+/// How a call came out, before it is in history.
+pub(super) struct Outcome {
+    pub(super) result: Result<ToolOutput, ToolFailure>,
+    pub(super) effect: Option<Effect>,
+    pub(super) elapsed_ms: u64,
+}
+
+impl From<Refused> for Outcome {
+    fn from(refused: Refused) -> Self {
+        Self { result: Err(refused.failure), effect: refused.effect, elapsed_ms: 0 }
+    }
+}
+
+impl Turn<'_> {
+    /// Puts one call through the gate.
+    pub(super) async fn admit(&mut self, call: &ToolCall, writing: Writing) -> Result<Admitted, Refused> {
+        let attempt = Attempt {
+            call,
+            catalogue: &self.engine.registry,
+            fence: &self.fence,
+            writing,
+            now_ms: self.engine.clock.now_ms(),
+            over_budget: self.meter.exhausted(&self.engine.limits),
+        };
+        let voice = &mut self.voice;
+        self.engine.gate.admit(attempt, &mut self.session.approvals, &mut |kind| voice.say(kind)).await
+    }
+
+    /// Notes, on disk first, that an admitted call runs now, and builds what the tool receives.
+    pub(super) fn start(&mut self, call: &ToolCall, admitted: &Admitted) -> Result<Invocation, Stop> {
+        self.append(Record::CallStarted {
+            call_id: call.id.clone(),
+            tool: call.name.clone(),
+            effect: admitted.effect,
+        })?;
+        self.session.history.mark_started(&call.id, admitted.effect);
+        self.calls += 1;
+        self.voice.say(EventKind::CallStarted {
+            call_id: call.id.clone(),
+            tool: call.name.clone(),
+            arguments: one_safe_line(&call.arguments, MAX_SHOWN_ARGUMENTS_BYTES),
+            effect: admitted.effect,
+        });
+        Ok(Invocation {
+            call_id: call.id.clone(),
+            arguments: admitted.arguments.clone(),
+            arguments_json: admitted.arguments_json.clone(),
+            context: CallContext {
+                session_id: self.session.id.clone(),
+                turn_id: self.voice.header.1.clone(),
+                agent: self.session.agent.clone(),
+                fence: self.fence.clone(),
+            },
+        })
+    }
+
+    /// Gives a call its result: on disk, in history, then announced.
+    pub(super) fn finish(&mut self, call: &ToolCall, outcome: Outcome) -> Result<(), Stop> {
+        let shaping = Shaping {
+            session: &self.session.id,
+            call: &call.id,
+            max_bytes: self.engine.limits.max_result_bytes,
+            store: self.engine.results.as_deref(),
+        };
+        let (shaped, told, summary) = match &outcome.result {
+            Ok(output) => (shape(output, shaping), CallOutcome::Succeeded, String::new()),
+            Err(failure) => (
+                shape_failure(failure, shaping),
+                CallOutcome::Failed { failure: failure.kind.clone() },
+                one_safe_line(&failure.message, MAX_SUMMARY_BYTES),
+            ),
+        };
+        let Shaped { text, full_bytes, shortened, warning } = shaped;
+        let message = Message::ToolResult(ToolResultMessage {
+            call_id: call.id.clone(),
+            tool: call.name.clone(),
+            text,
+            is_error: outcome.result.is_err(),
+        });
+        self.session.history.check(&message).map_err(Stop::History)?;
+        let record = Record::CallFinished {
+            message: message.clone(),
+            outcome: told.clone(),
+            elapsed_ms: outcome.elapsed_ms,
+        };
+        let appended = self.append(record);
+        // Kept in memory even if the disk failed: the call did run.
+        self.session.history.push(message).map_err(Stop::History)?;
+        appended?;
+        if let Some(message) = warning {
+            let message = one_safe_line(&message, MAX_SUMMARY_BYTES);
+            self.voice.say(EventKind::Warning { message });
+        }
+        if let Some(shortened) = shortened {
+            self.voice.say(EventKind::ResultShortened {
+                call_id: call.id.clone(),
+                full_bytes,
+                kept_bytes: shortened.kept_bytes,
+                handle: shortened.handle,
+            });
+        }
+        self.voice.say(EventKind::CallFinished {
+            call_id: call.id.clone(),
+            tool: one_safe_line(&call.name, 100),
+            effect: outcome.effect,
+            outcome: told,
+            summary,
+            bytes: full_bytes,
+            elapsed_ms: outcome.elapsed_ms,
+        });
+        Ok(())
+    }
+}
+
+/// Runs an admitted call. A panic of the tool is its failure, not ours.
+pub(super) async fn execute(admitted: Admitted, invocation: Invocation) -> Outcome {
+    let begun = Instant::now();
+    let Admitted { tool, effect, .. } = admitted;
+    let running = AssertUnwindSafe(async { tool.call(invocation).await }).catch_unwind();
+    let result = running.await.unwrap_or_else(|panic| {
+        let words = panic
+            .downcast_ref::<&str>()
+            .copied()
+            .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+            .unwrap_or("no message");
+        Err(crashed(&tool.spec().name, words))
+    });
+    let elapsed_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+    Outcome { result, effect: Some(effect), elapsed_ms }
+}
+
+/// The failure of a tool that broke in our own process.
+pub(super) fn crashed(tool: &str, words: &str) -> ToolFailure {
+    let message = format!("tool `{tool}` panicked: {}", one_safe_line(words, MAX_SUMMARY_BYTES));
+    ToolFailure::new(FailureKind::Crashed, message)
+}

@@ -1,0 +1,160 @@
+//! Ends of a turn: exactly one, in the transcript before it is announced, with whatever text was reached.
+
+use super::{Stop, Turn, TurnError};
+use crate::fence::FenceReason;
+use crate::provider::ProviderError;
+use crate::transcript::Record;
+use crate::types::{EventKind, FailureKind, Message, ToolCall, ToolFailure, TurnEnd};
+
+const OUT_OF_ITERATIONS_PROMPT: &str = include_str!("prompts/out-of-iterations.md");
+
+impl Turn<'_> {
+    /// Closes what is open, records the end, then announces it.
+    pub(super) fn end(mut self, outcome: Result<TurnEnd, Stop>) -> Result<TurnEnd, TurnError> {
+        let (end, reason, broken) = match outcome {
+            Ok(end) => (end, None, None),
+            Err(stop) => self.ended_by(stop),
+        };
+        let (end, broken) = match broken {
+            Some(error) => (end, Some(error)),
+            None => self.record(end, reason),
+        };
+        self.voice.say(EventKind::Ended(end.clone()));
+        match broken {
+            None => {
+                self.session.end_turn();
+                Ok(end)
+            }
+            Some(source) => Err(TurnError::Transcript { session_id: self.session.id.clone(), source }),
+        }
+    }
+
+    fn record(
+        &mut self,
+        end: TurnEnd,
+        reason: Option<FenceReason>,
+    ) -> (TurnEnd, Option<crate::transcript::TranscriptError>) {
+        let closed = self.close_calls(reason);
+        match closed.and_then(|()| self.append(Record::TurnEnded { end: end.clone() })) {
+            Ok(()) => (end, None),
+            Err(stop) => {
+                let (end, _, broken) = self.ended_by(stop);
+                (end, broken)
+            }
+        }
+    }
+
+    fn ended_by(
+        &mut self,
+        stop: Stop,
+    ) -> (TurnEnd, Option<FenceReason>, Option<crate::transcript::TranscriptError>) {
+        let text = std::mem::take(&mut self.reached);
+        match stop {
+            Stop::Fence(FenceReason::Interrupted) => {
+                (TurnEnd::Interrupted { text }, Some(FenceReason::Interrupted), None)
+            }
+            Stop::Fence(FenceReason::Deadline) => {
+                let limit_ms = self.engine.limits.max_elapsed_ms;
+                let reason = format!("the turn's time is used up (`limits.max_elapsed_ms` = {limit_ms})");
+                (TurnEnd::Halted { reason, text }, Some(FenceReason::Deadline), None)
+            }
+            Stop::Budget(reason) => (TurnEnd::Halted { reason, text }, None, None),
+            Stop::Provider(error) => (TurnEnd::Failed { error: in_words(&error), text }, None, None),
+            Stop::Transcript(error) => {
+                let words = format!("the transcript could not be written: {}", chain(&error));
+                (TurnEnd::Failed { error: words, text }, None, Some(error))
+            }
+            Stop::History(error) => {
+                (TurnEnd::Failed { error: format!("a bug in the turn: {error}"), text }, None, None)
+            }
+        }
+    }
+
+    /// The model (or a filter) refused: its calls are not run, its words are the error.
+    pub(super) fn refused(&mut self, calls: &[ToolCall]) -> Result<TurnEnd, Stop> {
+        let failure = ToolFailure::new(
+            FailureKind::Denied,
+            "the reply was refused by the model or a filter; nothing was run",
+        );
+        self.refuse_all(calls, &failure)?;
+        let text = std::mem::take(&mut self.reached);
+        let words = if text.is_empty() { "no words were given".to_owned() } else { text.clone() };
+        Ok(TurnEnd::Failed { error: format!("the model refused: {words}"), text })
+    }
+
+    /// The final text is incomplete, and is not passed off as whole.
+    pub(super) fn cut_off(&mut self) -> TurnEnd {
+        let limit = self.engine.max_output_tokens.map_or_else(String::new, |max| format!(" = {max}"));
+        TurnEnd::Halted {
+            reason: format!("the reply was cut off by the output limit (`max_output_tokens`{limit})"),
+            text: std::mem::take(&mut self.reached),
+        }
+    }
+
+    /// Asked twice, answered with nothing twice.
+    pub(super) fn stayed_empty(&mut self) -> TurnEnd {
+        TurnEnd::Failed {
+            error: format!(
+                "the model `{}` answered with nothing twice, after {} tool calls\nhint: ask again, or use another model",
+                self.engine.model, self.calls
+            ),
+            text: std::mem::take(&mut self.reached),
+        }
+    }
+
+    /// Out of iterations: one last call asks for what was done and what is next. The tools stay in the request, so that
+    /// the provider's cache still holds; calls in the reply are not run.
+    pub(super) async fn wrap_up(&mut self) -> Result<TurnEnd, Stop> {
+        self.push(Message::User { text: OUT_OF_ITERATIONS_PROMPT.trim_end().to_owned() })?;
+        match self.ask().await {
+            Ok(reply) => {
+                let text = reply.text.clone();
+                let calls = self.keep(reply)?;
+                let limit = self.engine.limits.max_iterations;
+                let message = format!("not run: the turn used all of `limits.max_iterations` = {limit}");
+                self.refuse_all(&calls, &ToolFailure::new(FailureKind::OverBudget, message))?;
+                if !text.trim().is_empty() {
+                    return Ok(TurnEnd::OutOfIterations { text });
+                }
+            }
+            Err(Stop::Provider(error)) => {
+                let message =
+                    format!("no closing words: {}", crate::results::one_safe_line(&error.message, 500));
+                self.voice.say(EventKind::Warning { message });
+            }
+            Err(stop) => return Err(stop),
+        }
+        Ok(TurnEnd::OutOfIterations { text: self.plain_report() })
+    }
+
+    fn plain_report(&mut self) -> String {
+        let limit = self.engine.limits.max_iterations;
+        let report = format!(
+            "Stopped without a final answer after {limit} steps and {} tool calls. Ask me to go on, or raise \
+             `limits.max_iterations`.",
+            self.calls
+        );
+        let reached = std::mem::take(&mut self.reached);
+        if reached.is_empty() { report } else { format!("{reached}\n\n{report}") }
+    }
+}
+
+/// The error, its causes, its hint.
+fn in_words(error: &ProviderError) -> String {
+    let hint = error.hint.as_ref().map_or_else(String::new, |hint| format!("\nhint: {hint}"));
+    format!("{}{hint}", chain(error))
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut words = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let inner_words = inner.to_string();
+        if !words.contains(&inner_words) {
+            words.push_str(": ");
+            words.push_str(&inner_words);
+        }
+        cause = inner.source();
+    }
+    words
+}

@@ -1,0 +1,272 @@
+//! The turn: one loop, in one straight function, for every agent.
+//!
+//! [`Engine::run`] takes a user message to its one terminal event. Steps live beside this file: [`ask`](self) the provider
+//! with retries (`ask.rs`), run a reply's calls (`batch.rs`, `call.rs`), end the turn (`end.rs`). The transcript has each
+//! fact before observers hear of it. Stop hooks, compaction and loop guards are not here yet.
+
+mod ask;
+mod batch;
+mod call;
+mod end;
+mod session;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use session::{Session, UserInput};
+
+use crate::clock::Clock;
+use crate::context::HistoryError;
+use crate::events::EventBus;
+use crate::fence::{Fence, FenceReason};
+use crate::gate::Gate;
+use crate::meter::Meter;
+use crate::provider::{ChatReply, Provider, ProviderError, StopReason};
+use crate::registry::Registry;
+use crate::results::ResultStore;
+use crate::transcript::{Record, TranscriptError};
+use crate::types::{
+    AssistantMessage, EventKind, Message, SessionId, ToolCall, TurnEnd, TurnEvent, TurnId, TurnLimits,
+};
+
+const EMPTY_REPLY_PROMPT: &str = include_str!("prompts/empty-reply.md");
+
+/// Everything an engine is made of.
+pub struct EngineParts {
+    /// The model API.
+    pub provider: Arc<dyn Provider>,
+    /// The model to ask.
+    pub model: String,
+    /// Upper bound of one reply in tokens, if any.
+    pub max_output_tokens: Option<u32>,
+    /// Frozen into the history of a new session; an old one keeps its own.
+    pub system_prompt: Option<String>,
+    /// The tools in scope.
+    pub registry: Registry,
+    /// Who may call what.
+    pub gate: Gate,
+    /// What one turn may use.
+    pub limits: TurnLimits,
+    /// Keeps results that are too long to show; without one they are cut for good.
+    pub results: Option<Arc<dyn ResultStore>>,
+    /// Where observers listen.
+    pub bus: EventBus,
+    /// Wall time.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// Runs turns. One engine serves any number of sessions, one turn per session at a time.
+pub struct Engine {
+    parts: EngineParts,
+}
+
+/// The turn could not be put on disk. Every other failure is a [`TurnEnd`].
+#[derive(Debug, thiserror::Error)]
+pub enum TurnError {
+    /// Appending to the transcript failed; the terminal event was sent all the same.
+    #[error("the transcript of session `{session_id}` could not be written: {source}")]
+    Transcript {
+        /// The session.
+        session_id: SessionId,
+        /// The cause.
+        #[source]
+        source: TranscriptError,
+    },
+    /// An earlier append failed, so that memory and disk no longer agree.
+    #[error(
+        "session `{0}` cannot go on: an earlier write to its transcript failed\nhint: resume it from its transcript"
+    )]
+    Broken(SessionId),
+}
+
+impl Engine {
+    /// An engine of these parts.
+    pub fn new(parts: EngineParts) -> Self {
+        Self { parts }
+    }
+
+    /// What it is made of.
+    pub fn parts(&self) -> &EngineParts {
+        &self.parts
+    }
+
+    /// Runs one turn to its end. Exactly one terminal event is sent, after its record is in the transcript; the returned
+    /// end is the same. Dropping the future stops the turn at once and leaves a session and a transcript that go on:
+    /// calls that had started count as `outcome unknown`.
+    pub async fn run(
+        &self,
+        session: &mut Session,
+        input: UserInput,
+        fence: &Fence,
+    ) -> Result<TurnEnd, TurnError> {
+        if session.is_broken {
+            return Err(TurnError::Broken(session.id.clone()));
+        }
+        let session_id = session.id.clone();
+        session.settle().map_err(|source| TurnError::Transcript { session_id, source })?;
+        let mut turn = Turn::open(&self.parts, session, fence);
+        let outcome = turn.drive(input).await;
+        turn.end(outcome)
+    }
+}
+
+/// Why a turn stops before its final text.
+enum Stop {
+    Fence(FenceReason),
+    Budget(String),
+    Provider(ProviderError),
+    Transcript(TranscriptError),
+    History(HistoryError),
+}
+
+impl From<FenceReason> for Stop {
+    fn from(reason: FenceReason) -> Self {
+        Self::Fence(reason)
+    }
+}
+
+/// One turn under way.
+struct Turn<'a> {
+    engine: &'a EngineParts,
+    session: &'a mut Session,
+    /// The caller's fence with the turn's own deadline.
+    fence: Fence,
+    voice: Voice<'a>,
+    meter: Meter,
+    /// The newest text of the model: what remains if the turn stops now.
+    reached: String,
+    iterations: u32,
+    calls: u32,
+}
+
+/// Numbers and stamps the events of one turn.
+struct Voice<'a> {
+    engine: &'a EngineParts,
+    header: (SessionId, TurnId, crate::types::AgentPath),
+    seq: u64,
+}
+
+impl Voice<'_> {
+    fn say(&mut self, kind: EventKind) {
+        self.seq += 1;
+        if !self.engine.bus.has_listeners() {
+            return;
+        }
+        let (session_id, turn_id, agent) = self.header.clone();
+        let time_ms = self.engine.clock.now_ms();
+        self.engine.bus.publish(TurnEvent { session_id, turn_id, agent, seq: self.seq, time_ms, kind });
+    }
+}
+
+impl<'a> Turn<'a> {
+    fn open(engine: &'a EngineParts, session: &'a mut Session, fence: &Fence) -> Self {
+        let turn_id = session.begin_turn();
+        let header = (session.id.clone(), turn_id, session.agent.clone());
+        Self {
+            fence: fence.within(Duration::from_millis(engine.limits.max_elapsed_ms)),
+            voice: Voice { engine, header, seq: 0 },
+            meter: Meter::default(),
+            reached: String::new(),
+            iterations: 0,
+            calls: 0,
+            engine,
+            session,
+        }
+    }
+
+    /// The loop.
+    async fn drive(&mut self, input: UserInput) -> Result<TurnEnd, Stop> {
+        self.begin(input)?;
+        let mut was_asked_again = false;
+        loop {
+            self.may_ask()?;
+            if self.iterations >= self.engine.limits.max_iterations {
+                return self.wrap_up().await;
+            }
+            let reply = self.ask().await?;
+            let stop = reply.stop.clone();
+            let is_empty = reply.calls.is_empty() && reply.text.trim().is_empty();
+            let calls = self.keep(reply)?;
+            match stop {
+                StopReason::Refusal => return self.refused(&calls),
+                StopReason::Length if calls.is_empty() => return Ok(self.cut_off()),
+                StopReason::Pause if calls.is_empty() => continue,
+                StopReason::End
+                | StopReason::ToolUse
+                | StopReason::Length
+                | StopReason::Pause
+                | StopReason::Error
+                | StopReason::Unknown(_) => {}
+            }
+            if !calls.is_empty() {
+                self.run_calls(&calls, &stop).await?;
+            } else if !is_empty {
+                return Ok(TurnEnd::Completed { text: std::mem::take(&mut self.reached) });
+            } else if was_asked_again {
+                return Ok(self.stayed_empty());
+            } else {
+                was_asked_again = true;
+                self.push(Message::User { text: EMPTY_REPLY_PROMPT.trim_end().to_owned() })?;
+            }
+        }
+    }
+
+    /// The user message is on disk before anything else happens.
+    fn begin(&mut self, input: UserInput) -> Result<(), Stop> {
+        let system = session::system_message(&self.session.history, self.engine.system_prompt.as_deref());
+        if let Some(system) = system {
+            self.push(system)?;
+        }
+        self.push(Message::User { text: input.text })?;
+        let provider = self.engine.provider.id().to_owned();
+        let model = self.engine.model.clone();
+        self.append(Record::TurnStarted { provider: provider.clone(), model: model.clone() })?;
+        self.voice.say(EventKind::TurnStarted { provider, model });
+        Ok(())
+    }
+
+    /// Fence and budgets, before every provider call. Fails closed: a budget that cannot be kept ends the turn.
+    fn may_ask(&self) -> Result<(), Stop> {
+        if let Some(reason) = self.fence.raised() {
+            return Err(Stop::Fence(reason));
+        }
+        match self.meter.exhausted(&self.engine.limits) {
+            Some(reason) => Err(Stop::Budget(reason)),
+            None => Ok(()),
+        }
+    }
+
+    /// Puts a reply into history and returns its calls, each with an id that is unique in the session. A reply that holds
+    /// nothing is not kept: providers reject an empty assistant message.
+    fn keep(&mut self, reply: ChatReply) -> Result<Vec<ToolCall>, Stop> {
+        let mut calls = Vec::with_capacity(reply.calls.len());
+        for call in reply.calls {
+            let id = self.session.call_id(call.id.as_deref(), &calls);
+            calls.push(ToolCall { id, name: call.name, arguments: call.arguments });
+        }
+        if !reply.text.trim().is_empty() {
+            self.reached.clone_from(&reply.text);
+        }
+        if calls.is_empty() && reply.text.trim().is_empty() {
+            return Ok(calls);
+        }
+        self.push(Message::Assistant(AssistantMessage {
+            text: reply.text,
+            reasoning: reply.reasoning,
+            calls: calls.clone(),
+            opaque: reply.opaque,
+        }))?;
+        Ok(calls)
+    }
+
+    /// A message is on disk before it is in history.
+    fn push(&mut self, message: Message) -> Result<(), Stop> {
+        self.session.history.check(&message).map_err(Stop::History)?;
+        self.append(Record::Message { message: message.clone() })?;
+        self.session.history.push(message).map_err(Stop::History)
+    }
+
+    fn append(&mut self, record: Record) -> Result<(), Stop> {
+        self.session.append(Some(&self.voice.header.1), record).map_err(Stop::Transcript)
+    }
+}

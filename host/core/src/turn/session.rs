@@ -1,0 +1,183 @@
+//! A session as the turn needs it: one agent's history, its transcript, and what a person allowed for its length.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::context::{History, Restored, closing};
+use crate::gate::Approvals;
+use crate::transcript::{Record, TRANSCRIPT_VERSION, Transcript, TranscriptError};
+use crate::types::{AgentPath, CallId, Cost, Message, SessionId, ToolCall, TurnEnd, TurnId, Usage};
+
+/// What a user (or whoever stands in for one) says to begin a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserInput {
+    /// The text of the message.
+    pub text: String,
+}
+
+impl UserInput {
+    /// A message of text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { text: text.into() }
+    }
+}
+
+/// One agent's history across turns. Only one turn runs on it at a time.
+pub struct Session {
+    pub(super) id: SessionId,
+    pub(super) agent: AgentPath,
+    pub(super) history: History,
+    pub(super) transcript: Arc<dyn Transcript>,
+    pub(super) approvals: Approvals,
+    turns: u64,
+    usage: Usage,
+    cost: Cost,
+    /// The turn that was begun and has not ended: running now, or left behind by a dropped future.
+    open_turn: Option<TurnId>,
+    /// Set once an append failed: memory and disk no longer agree.
+    pub(super) is_broken: bool,
+}
+
+impl Session {
+    /// Begins a session: writes its first transcript entry.
+    pub fn create(
+        id: SessionId,
+        agent: AgentPath,
+        transcript: Arc<dyn Transcript>,
+        facts: BTreeMap<String, String>,
+    ) -> Result<Self, TranscriptError> {
+        let record = Record::Session { version: TRANSCRIPT_VERSION, session_id: id.clone(), facts };
+        transcript.append(None, record)?;
+        Ok(Self {
+            id,
+            agent,
+            history: History::default(),
+            transcript,
+            approvals: Approvals::default(),
+            turns: 0,
+            usage: Usage::default(),
+            cost: Cost::NOTHING,
+            open_turn: None,
+            is_broken: false,
+        })
+    }
+
+    /// Goes on with a restored session. First appends what its transcript lacks: results of interrupted calls and the end
+    /// of an unfinished turn. Nothing is run again; approvals of the earlier process are forgotten.
+    pub fn resume(
+        restored: Restored,
+        agent: AgentPath,
+        transcript: Arc<dyn Transcript>,
+    ) -> Result<Self, TranscriptError> {
+        for closing in restored.closings {
+            transcript.append(closing.turn_id.as_ref(), closing.record)?;
+        }
+        Ok(Self {
+            id: restored.session_id,
+            agent,
+            history: restored.history,
+            transcript,
+            approvals: Approvals::default(),
+            turns: restored.turns,
+            usage: restored.usage,
+            cost: restored.cost,
+            open_turn: None,
+            is_broken: false,
+        })
+    }
+
+    /// The session's id.
+    pub fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    /// Where in the tree of agents this one stands.
+    pub fn agent(&self) -> &AgentPath {
+        &self.agent
+    }
+
+    /// What the model sees.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// Turns begun so far.
+    pub fn turns(&self) -> u64 {
+        self.turns
+    }
+
+    /// Usage of all turns.
+    pub fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// Money of all turns.
+    pub fn cost(&self) -> Cost {
+        self.cost
+    }
+
+    pub(super) fn begin_turn(&mut self) -> TurnId {
+        self.turns += 1;
+        let id = TurnId::new(format!("turn-{}", self.turns));
+        self.open_turn = Some(id.clone());
+        id
+    }
+
+    /// The turn is over and on disk.
+    pub(super) fn end_turn(&mut self) {
+        self.open_turn = None;
+    }
+
+    pub(super) fn add_usage(&mut self, usage: Usage, cost: Cost) {
+        self.usage = self.usage.plus(usage);
+        self.cost = self.cost.plus(cost);
+    }
+
+    /// Ends what a dropped future left behind, as a restart would: open calls get a result, the turn its end.
+    pub(super) fn settle(&mut self) -> Result<(), TranscriptError> {
+        let Some(turn_id) = self.open_turn.clone() else { return Ok(()) };
+        while let Some(call) = self.history.open_calls().front().cloned() {
+            let record = closing(Some(turn_id.clone()), &call).record;
+            if let Record::CallFinished { message, .. } = &record
+                && self.history.push(message.clone()).is_err()
+            {
+                break; // silent: cannot happen, the result answers the front call
+            }
+            self.append(Some(&turn_id), record)?;
+        }
+        let end = TurnEnd::Interrupted { text: String::new() };
+        self.append(Some(&turn_id), Record::TurnEnded { end })?;
+        self.open_turn = None;
+        Ok(())
+    }
+
+    /// Appends to the transcript; after a failure the session takes no further turn.
+    pub(super) fn append(&mut self, turn_id: Option<&TurnId>, record: Record) -> Result<(), TranscriptError> {
+        self.transcript.append(turn_id, record).inspect_err(|_| self.is_broken = true)
+    }
+
+    /// Keeps a call's id where it is usable and new, else makes one that is unique in the session and the same on replay.
+    pub(super) fn call_id(&self, given: Option<&str>, taken: &[ToolCall]) -> CallId {
+        let is_free = |id: &CallId| !self.history.has_call(id) && taken.iter().all(|call| call.id != *id);
+        let usable = given.filter(|id| {
+            !id.is_empty() && id.len() <= MAX_CALL_ID_BYTES && id.bytes().all(|byte| byte.is_ascii_graphic())
+        });
+        if let Some(id) = usable.map(CallId::new).filter(is_free) {
+            return id;
+        }
+        let (turn, first) = (self.turns, self.history.messages().len() + taken.len());
+        (first..)
+            .map(|n| CallId::new(format!("call_{turn}_{n}")))
+            .find(is_free)
+            .unwrap_or_else(|| CallId::new(format!("call_{turn}")))
+    }
+}
+
+/// Longer ids are replaced: they would be stored and sent back with every request.
+const MAX_CALL_ID_BYTES: usize = 256;
+
+/// The system prompt opens the history, and only an empty one.
+pub(super) fn system_message(history: &History, prompt: Option<&str>) -> Option<Message> {
+    let prompt = prompt.filter(|prompt| !prompt.is_empty())?;
+    history.messages().is_empty().then(|| Message::System { text: prompt.to_owned() })
+}
