@@ -1,0 +1,36 @@
+//! `cargo xtask demo`: one real turn with no key and no network. The model's words are recorded; every tool call is
+//! real, so other files in the workspace give other results.
+
+use crate::progress::say;
+use crate::workspace::Workspace;
+use crate::{guests, process};
+
+/// What the model is asked. The recording answers this question.
+const QUESTION: &str = "Which of our suppliers raised their prices this year, and by how much?";
+/// Below the root: real files, which the sandboxed `files` plugin reads.
+const FILES: &str = "examples/demo/workspace";
+/// Below the root: what the model says, and what it must have been sent.
+const RECORDING: &str = "examples/demo/recording.jsonl";
+
+pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
+    guests::build(workspace)?;
+    say("building hames …");
+    process::run(&mut workspace.cargo(&[
+        "build",
+        "--quiet",
+        "--locked",
+        "--package",
+        "hames",
+        "--bin",
+        "hames",
+    ]))?;
+    let mut hames = std::process::Command::new(workspace.target.join("debug/hames"));
+    hames
+        .arg("run")
+        .arg("--provider")
+        .arg(format!("recorded:{RECORDING}"))
+        .args(["--workspace", FILES, QUESTION])
+        .current_dir(&workspace.root);
+    say(&process::shown(&hames));
+    process::run(&mut hames)
+}
