@@ -1,1 +1,17 @@
-//! Placeholder until the first module lands.
+//! hames-providers: model APIs over HTTP, and models played from a recording.
+//!
+//! [`openai_chat`] speaks the OpenAI-compatible chat completions API, [`recorded`] plays a file, [`detect`] knows the
+//! usual endpoints. `http` and `sse` are the layers that they share. Nothing here reads files or the environment, and
+//! nothing retries: the turn does.
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+pub mod detect;
+mod http;
+mod models;
+pub mod openai_chat;
+pub mod recorded;
+mod sse;
+
+pub use http::{ApiKey, HttpOptions, ProviderConfigError};

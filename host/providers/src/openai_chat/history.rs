@@ -1,0 +1,120 @@
+//! The encoded messages of recent sessions.
+//!
+//! A history only grows while its generation stays the same, so what was encoded once is kept as shared bytes and only
+//! new messages are encoded. Pieces are merged as they pile up (each byte is copied a few times at most, and a piece
+//! above a bound is left alone), so a request is a short list of pieces, sent without being joined.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use hames_core::provider::{ChatRequest, ProviderError};
+use hames_core::types::{Message, SessionId};
+
+/// Sessions that are remembered; an older one is encoded again when it comes back.
+const MAX_SESSIONS: usize = 64;
+/// Bytes that all remembered sessions may hold together; the newest is always kept.
+const MAX_TOTAL_BYTES: usize = 64 * 1024 * 1024;
+/// Pieces above this size are not merged any more.
+const MAX_MERGED_BYTES: usize = 256 * 1024;
+
+#[derive(Debug, Default)]
+pub(super) struct EncodedHistories {
+    sessions: Mutex<Sessions>,
+}
+
+#[derive(Debug, Default)]
+struct Sessions {
+    by_id: HashMap<SessionId, EncodedHistory>,
+    /// Counts uses, to find the oldest.
+    clock: u64,
+}
+
+#[derive(Debug, Default)]
+struct EncodedHistory {
+    generation: u64,
+    count: usize,
+    /// The last message that was encoded: a second check that the history really goes on from there.
+    last: Option<Arc<Message>>,
+    pieces: Vec<Bytes>,
+    used_at: u64,
+}
+
+impl EncodedHistories {
+    /// The messages of a request as pieces of `m1,m2,…`. `write` encodes one message.
+    pub(super) fn encode(
+        &self,
+        request: &ChatRequest<'_>,
+        write: impl Fn(&Message, &mut Vec<u8>) -> Result<(), ProviderError>,
+    ) -> Result<Vec<Bytes>, ProviderError> {
+        // Taken out while it is worked on, so that a long history does not hold up other sessions.
+        let known = self.lock().by_id.remove(request.session_id);
+        let mut history = known.filter(|history| history.is_prefix_of(request)).unwrap_or_default();
+        history.generation = request.history_generation;
+        let new = request.messages.get(history.count..).unwrap_or_default();
+        if !new.is_empty() {
+            let mut bytes = Vec::with_capacity(new.iter().map(|message| message.size_bytes() + 64).sum());
+            for message in new {
+                if history.count > 0 {
+                    bytes.push(b',');
+                }
+                write(message, &mut bytes)?;
+                history.count += 1;
+            }
+            history.last = new.last().cloned();
+            history.push(bytes.into());
+        }
+        let pieces = history.pieces.clone();
+        self.keep(request.session_id, history);
+        Ok(pieces)
+    }
+
+    fn keep(&self, session_id: &SessionId, mut history: EncodedHistory) {
+        let mut sessions = self.lock();
+        sessions.clock += 1;
+        history.used_at = sessions.clock;
+        sessions.by_id.insert(session_id.clone(), history);
+        let mut total: usize = sessions.by_id.values().map(EncodedHistory::size_bytes).sum();
+        while sessions.by_id.len() > 1 && (sessions.by_id.len() > MAX_SESSIONS || total > MAX_TOTAL_BYTES) {
+            let oldest = sessions.by_id.iter().min_by_key(|(_, history)| history.used_at);
+            let Some(oldest) = oldest.map(|(id, _)| id.clone()) else { break };
+            if let Some(history) = sessions.by_id.remove(&oldest) {
+                total -= history.size_bytes();
+            }
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Sessions> {
+        // Nothing is left half done under the lock, so a poisoned one is as good.
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl EncodedHistory {
+    /// Whether the request goes on from what is encoded. In doubt it is encoded afresh: slower, never wrong.
+    fn is_prefix_of(&self, request: &ChatRequest<'_>) -> bool {
+        let last = self.count.checked_sub(1).and_then(|position| request.messages.get(position));
+        self.generation == request.history_generation
+            && match (&self.last, last) {
+                (Some(known), Some(last)) => Arc::ptr_eq(known, last),
+                (None, _) => self.count == 0,
+                (Some(_), None) => false,
+            }
+    }
+
+    fn push(&mut self, piece: Bytes) {
+        self.pieces.push(piece);
+        while let [.., before, last] = self.pieces.as_slice() {
+            if before.len() > last.len() || before.len() + last.len() > MAX_MERGED_BYTES {
+                break;
+            }
+            let merged: Bytes = [before.as_ref(), last.as_ref()].concat().into();
+            self.pieces.truncate(self.pieces.len() - 2);
+            self.pieces.push(merged);
+        }
+    }
+
+    fn size_bytes(&self) -> usize {
+        self.pieces.iter().map(Bytes::len).sum()
+    }
+}
