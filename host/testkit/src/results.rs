@@ -1,0 +1,42 @@
+//! A result store in memory.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use hames_core::results::{ResultStore, ResultStoreError};
+use hames_core::types::{CallId, SessionId};
+
+use crate::locked;
+
+/// Keeps everything under `r1`, `r2`, …
+#[derive(Debug, Default)]
+pub struct MemoryResults {
+    kept: Mutex<BTreeMap<(SessionId, String), Vec<u8>>>,
+    is_failing: bool,
+}
+
+impl MemoryResults {
+    /// A store whose disk is full.
+    pub fn failing() -> Self {
+        Self { is_failing: true, ..Self::default() }
+    }
+}
+
+impl ResultStore for MemoryResults {
+    fn put(&self, session: &SessionId, _call: &CallId, bytes: &[u8]) -> Result<String, ResultStoreError> {
+        if self.is_failing {
+            return Err(ResultStoreError {
+                message: "no space left for the result".to_owned(),
+                source: None,
+            });
+        }
+        let mut kept = locked(&self.kept);
+        let handle = format!("r{}", kept.len() + 1);
+        kept.insert((session.clone(), handle.clone()), bytes.to_vec());
+        Ok(handle)
+    }
+
+    fn read(&self, session: &SessionId, handle: &str) -> Result<Option<Vec<u8>>, ResultStoreError> {
+        Ok(locked(&self.kept).get(&(session.clone(), handle.to_owned())).cloned())
+    }
+}
