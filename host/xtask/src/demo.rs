@@ -6,11 +6,11 @@ use crate::workspace::Workspace;
 use crate::{guests, process};
 
 /// What the model is asked. The recording answers this question.
-const QUESTION: &str = "Which of our suppliers raised their prices this year, and by how much?";
+const QUESTION: &str = "Who is on call this weekend, and what should they look at first?";
 /// Below the root: real files, which the sandboxed `files` plugin reads.
 const FILES: &str = "examples/demo/workspace";
 /// Below the root: what the model says, and what it must have been sent.
-const RECORDING: &str = "examples/demo/recording.jsonl";
+const RECORDING: &str = "examples/demo/recording.toml";
 
 pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
     guests::build(workspace)?;

@@ -56,6 +56,20 @@ pub(crate) fn build_with(workspace: &Workspace, toolchain: &Toolchain) -> anyhow
     Ok(folder)
 }
 
+/// Compiles all guests with another compiler, into a folder of its own, and throws the result away.
+pub(crate) fn check_with(workspace: &Workspace, toolchain: &Toolchain) -> anyhow::Result<()> {
+    for guests in workspaces(workspace)? {
+        process::run(
+            guests
+                .cargo(workspace)
+                .args(["build", "--quiet", "--locked", "--target", TARGET])
+                .env("CARGO_TARGET_DIR", target_of_guests(workspace).join("oldest"))
+                .env("RUSTC", &toolchain.rustc),
+        )?;
+    }
+    Ok(())
+}
+
 /// All workspaces of guests in this repository.
 pub(crate) fn workspaces(workspace: &Workspace) -> anyhow::Result<Vec<GuestWorkspace>> {
     let mut found = vec![GuestWorkspace { folder: workspace.root.join("plugins"), is_first_party: true }];
