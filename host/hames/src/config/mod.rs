@@ -1,0 +1,26 @@
+//! Configuration: the only place that reads configuration files and the environment.
+//!
+//! Raw files ([`raw`]) become checked [`Settings`] (flag over environment over workspace over user over default, with the
+//! origin of every value kept for `hames doctor`) and a checked [`Policy`]. The workspace's own `hames.toml` may be
+//! edited by a plugin with write access, so it can only choose, never widen: see [`workspace`].
+
+mod environment;
+mod error;
+mod paths;
+mod policy;
+mod raw;
+mod secret;
+mod settings;
+mod workspace;
+
+pub use environment::Environment;
+pub(crate) use error::nearest_name;
+pub use error::{ConfigError, Place};
+pub use paths::Paths;
+pub use policy::{Admission, PluginPolicy, Policy};
+pub use raw::ApproveMode;
+pub use secret::Secret;
+pub use settings::{Origin, Overrides, PluginSettings, ProviderSettings, Settings, Sourced};
+
+#[cfg(test)]
+mod tests;

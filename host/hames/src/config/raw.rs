@@ -1,0 +1,118 @@
+//! `hames.toml` as it is written: every key optional, unknown keys refused.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{self, MapAccess, Visitor};
+use toml::Spanned;
+
+/// Who answers when policy says `ask`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum ApproveMode {
+    /// The person at the terminal; without one the answer is no.
+    Ask,
+    /// Nobody: the answer is always no.
+    Never,
+    /// Nobody: the answer is always yes. `deny` rules still hold.
+    Always,
+}
+
+impl ApproveMode {
+    /// The word used on the command line and in files.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ask => "ask",
+            Self::Never => "never",
+            Self::Always => "always",
+        }
+    }
+}
+
+/// The user's file: everything.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawConfig {
+    pub(super) model: Option<String>,
+    pub(super) provider: Option<String>,
+    /// A file with the instructions that replace the built-in ones.
+    pub(super) system_prompt: Option<String>,
+    pub(super) approve: Option<ApproveMode>,
+    pub(super) providers: BTreeMap<String, RawProvider>,
+    pub(super) limits: RawLimits,
+    pub(super) plugins: RawPlugins,
+}
+
+/// `[providers.NAME]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawProvider {
+    pub(super) base_url: Option<String>,
+    pub(super) api_key: Option<String>,
+    pub(super) model: Option<String>,
+    pub(super) headers: BTreeMap<String, String>,
+}
+
+/// `[limits]`: those of a turn. A smaller number is always the narrower one.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawLimits {
+    pub(super) max_iterations: Option<Spanned<u32>>,
+    pub(super) max_tokens: Option<Spanned<u64>>,
+    pub(super) max_cost_microdollars: Option<Spanned<u64>>,
+    pub(super) max_elapsed_ms: Option<Spanned<u64>>,
+    pub(super) max_result_bytes: Option<Spanned<usize>>,
+    pub(super) provider_idle_ms: Option<Spanned<u64>>,
+    pub(super) max_attempts: Option<Spanned<u32>>,
+    pub(super) max_parallel_calls: Option<Spanned<usize>>,
+    /// `[limits.plugin]`: those of one call of a plugin.
+    pub(super) plugin: Option<hames_wasm::Limits>,
+}
+
+/// `[plugins]`: three keys of its own, every other key is a plugin's name.
+#[derive(Debug, Default)]
+pub(super) struct RawPlugins {
+    pub(super) dirs: Option<Vec<String>>,
+    pub(super) enabled: Option<Vec<String>>,
+    pub(super) disabled: Option<Vec<String>>,
+    /// `[plugins.NAME.config]`
+    pub(super) config: BTreeMap<String, toml::Table>,
+}
+
+impl<'de> Deserialize<'de> for RawPlugins {
+    fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct PluginsVisitor;
+
+        impl<'de> Visitor<'de> for PluginsVisitor {
+            type Value = RawPlugins;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`dirs`, `enabled`, `disabled` and tables by plugin name")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawPlugins, A::Error> {
+                let mut plugins = RawPlugins::default();
+                while let Some(key) = map.next_key::<String>()? {
+                    match key.as_str() {
+                        "dirs" => plugins.dirs = Some(map.next_value()?),
+                        "enabled" => plugins.enabled = Some(map.next_value()?),
+                        "disabled" => plugins.disabled = Some(map.next_value()?),
+                        _ => {
+                            // Not a struct: serde would take an empty list for one.
+                            for (inner, table) in map.next_value::<BTreeMap<String, toml::Table>>()? {
+                                if inner != "config" {
+                                    return Err(de::Error::unknown_field(&inner, &["config"]));
+                                }
+                                plugins.config.insert(key.clone(), table);
+                            }
+                        }
+                    }
+                }
+                Ok(plugins)
+            }
+        }
+
+        deserializer.deserialize_map(PluginsVisitor)
+    }
+}

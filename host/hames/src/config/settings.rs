@@ -1,0 +1,392 @@
+//! The checked configuration: every value with where it came from. Flag over environment over workspace over user over
+//! default.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use hames_core::types::TurnLimits;
+use toml::Spanned;
+
+use super::error::{ConfigError, Place, nearest_name, parse, read_optional};
+use super::raw::{ApproveMode, RawConfig, RawLimits, RawProvider};
+use super::secret::{self, Secret};
+use super::workspace::{self, WorkspaceConfig};
+use super::{Environment, Paths};
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// A flag of the command line.
+    Flag(&'static str),
+    /// An environment variable.
+    Variable(&'static str),
+    /// The workspace's `hames.toml`.
+    Workspace(PathBuf),
+    /// The user's `hames.toml`.
+    User(PathBuf),
+    /// Built in.
+    Default,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(name) | Self::Variable(name) => f.write_str(name),
+            Self::Workspace(path) | Self::User(path) => write!(f, "{}", path.display()),
+            Self::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// A value and its origin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sourced<T> {
+    /// The value.
+    pub value: T,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+/// What the command line says. Empty by default.
+#[derive(Debug, Clone, Default)]
+pub struct Overrides {
+    /// `--workspace`
+    pub workspace: Option<PathBuf>,
+    /// `--config`
+    pub config: Option<PathBuf>,
+    /// `--policy`
+    pub policy: Option<PathBuf>,
+    /// `--provider`
+    pub provider: Option<String>,
+    /// `--model`
+    pub model: Option<String>,
+    /// `--base-url`
+    pub base_url: Option<String>,
+    /// `--approve`
+    pub approve: Option<ApproveMode>,
+}
+
+/// One `[providers.NAME]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProviderSettings {
+    /// The API's base URL; a known name may leave it out.
+    pub base_url: Option<String>,
+    /// `env:NAME` or `file:PATH`.
+    api_key: Option<String>,
+    /// The model to ask when nothing else names one.
+    pub model: Option<String>,
+    /// Extra headers.
+    pub headers: BTreeMap<String, String>,
+    /// The file that defines it.
+    file: PathBuf,
+}
+
+/// What concerns plugins.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PluginSettings {
+    /// Folders of plugins besides the first-party ones.
+    pub dirs: Vec<PathBuf>,
+    /// Only these, if given.
+    pub enabled: Option<Vec<String>>,
+    /// Not these.
+    pub disabled: Vec<String>,
+    /// `[plugins.NAME.config]`
+    pub config: BTreeMap<String, toml::Table>,
+    /// `[limits.plugin]`
+    pub limits: hames_wasm::Limits,
+}
+
+/// The checked configuration of one run. No `Debug`: the environment holds credentials.
+#[derive(Clone)]
+pub struct Settings {
+    /// The folder that the agent works in; absolute.
+    pub workspace: PathBuf,
+    /// Folders outside the workspace.
+    pub paths: Paths,
+    /// The provider's name, if chosen.
+    pub provider: Option<Sourced<String>>,
+    /// The model, if chosen.
+    pub model: Option<Sourced<String>>,
+    /// The API's base URL, if chosen for this run.
+    pub base_url: Option<Sourced<String>>,
+    /// Providers that the user defined.
+    pub providers: BTreeMap<String, ProviderSettings>,
+    /// Limits of a turn.
+    pub limits: TurnLimits,
+    /// Origin of each limit that is not a default.
+    pub limit_origins: BTreeMap<&'static str, Origin>,
+    /// Plugins.
+    pub plugins: PluginSettings,
+    /// Instructions that replace the built-in ones.
+    pub system_prompt: Option<String>,
+    /// Who answers when policy says `ask`.
+    pub approve: Sourced<ApproveMode>,
+    /// The operator's policy file.
+    pub policy_file: Sourced<PathBuf>,
+    environment: Environment,
+}
+
+impl Settings {
+    /// Reads the files and merges everything.
+    pub fn load(environment: &Environment, overrides: &Overrides) -> Result<Self, ConfigError> {
+        let paths = Paths::new(environment)?;
+        let here = environment.current_dir();
+        let workspace = workspace_dir(here, overrides.workspace.as_deref())?;
+        let user_file =
+            overrides.config.as_ref().map_or(paths.config_dir.join("hames.toml"), |path| here.join(path));
+        let workspace_file = workspace.join("hames.toml");
+
+        let user: RawConfig = match read_optional(&user_file)? {
+            Some(text) => parse(&user_file, &text)?,
+            None if overrides.config.is_some() => {
+                let source = std::io::ErrorKind::NotFound.into();
+                return Err(ConfigError::Read { path: user_file, source });
+            }
+            None => RawConfig::default(),
+        };
+        // A workspace that is the folder of the user's own file (say, `~/.config/hames`) is not read twice.
+        let from_workspace =
+            if workspace_file == user_file { None } else { workspace::read(&workspace_file, &user_file)? };
+
+        let mut limits = TurnLimits::default();
+        let mut limit_origins = BTreeMap::new();
+        widen(&mut limits, &user.limits, &user_file, &mut limit_origins);
+        let mut workspace_choice = (None, None);
+        let mut disabled = user.plugins.disabled.unwrap_or_default();
+        if let Some((config, text)) = from_workspace {
+            let file = WorkspaceFile { path: &workspace_file, text: &text, user_file: &user_file };
+            file.narrow(&mut limits, &config.limits, &mut limit_origins)?;
+            workspace_choice = file.choice(&config, &user.providers)?;
+            disabled.extend(config.plugins.disabled);
+        }
+
+        let user_origin = || Origin::User(user_file.clone());
+        let pick = |flag: &Option<String>, flag_name, variable, in_workspace: Option<String>, in_user| {
+            first([
+                (flag.clone(), Origin::Flag(flag_name)),
+                (environment.var(variable).map(str::to_owned), Origin::Variable(variable)),
+                (in_workspace, Origin::Workspace(workspace_file.clone())),
+                (in_user, user_origin()),
+            ])
+        };
+        let (workspace_model, workspace_provider) = workspace_choice;
+        let base = user_file.parent().unwrap_or(here).to_owned();
+        Ok(Self {
+            provider: pick(
+                &overrides.provider,
+                "--provider",
+                "HAMES_PROVIDER",
+                workspace_provider,
+                user.provider,
+            ),
+            model: pick(&overrides.model, "--model", "HAMES_MODEL", workspace_model, user.model),
+            base_url: pick(&overrides.base_url, "--base-url", "HAMES_BASE_URL", None, None),
+            providers: user
+                .providers
+                .into_iter()
+                .map(|(name, raw)| (name, provider(raw, &user_file)))
+                .collect(),
+            limits,
+            limit_origins,
+            plugins: PluginSettings {
+                dirs: user.plugins.dirs.unwrap_or_default().iter().map(|dir| base.join(dir)).collect(),
+                enabled: user.plugins.enabled,
+                disabled,
+                config: user.plugins.config,
+                limits: user.limits.plugin.unwrap_or_default(),
+            },
+            system_prompt: user.system_prompt.map(|path| read_prompt(&base.join(path))).transpose()?,
+            approve: approve(environment, overrides, user.approve, user_origin())?,
+            policy_file: policy_file(environment, overrides, &paths),
+            workspace,
+            paths,
+            environment: environment.clone(),
+        })
+    }
+
+    /// The environment that the settings were read from.
+    pub fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    /// The credential of a provider that the user defined.
+    pub fn provider_key(&self, name: &str) -> Result<Option<Secret>, ConfigError> {
+        let Some(provider) = self.providers.get(name) else { return Ok(None) };
+        let Some(reference) = &provider.api_key else { return Ok(None) };
+        let base = provider.file.parent().unwrap_or_else(|| Path::new("."));
+        let origin = format!("[providers.{name}] api_key in {}", provider.file.display());
+        secret::resolve(reference, &self.environment, base, &origin).map(Some)
+    }
+}
+
+/// The first that is there.
+fn first<T, const N: usize>(candidates: [(Option<T>, Origin); N]) -> Option<Sourced<T>> {
+    candidates.into_iter().find_map(|(value, origin)| Some(Sourced { value: value?, origin }))
+}
+
+fn workspace_dir(here: &Path, flag: Option<&Path>) -> Result<PathBuf, ConfigError> {
+    let path = flag.map_or_else(|| here.to_owned(), |path| here.join(path));
+    match path.canonicalize() {
+        Ok(path) if path.is_dir() => Ok(path),
+        Ok(_) => Err(ConfigError::Value {
+            origin: "--workspace".to_owned(),
+            message: format!("`{}` is not a folder", path.display()),
+            hint: Some("name a folder that exists".to_owned()),
+        }),
+        Err(source) => Err(ConfigError::Read { path, source }),
+    }
+}
+
+fn policy_file(environment: &Environment, overrides: &Overrides, paths: &Paths) -> Sourced<PathBuf> {
+    let here = environment.current_dir();
+    first([
+        (overrides.policy.as_ref().map(|path| here.join(path)), Origin::Flag("--policy")),
+        (environment.var("HAMES_POLICY").map(|path| here.join(path)), Origin::Variable("HAMES_POLICY")),
+    ])
+    .unwrap_or_else(|| Sourced { value: paths.config_dir.join("policy.toml"), origin: Origin::Default })
+}
+
+fn approve(
+    environment: &Environment,
+    overrides: &Overrides,
+    user: Option<ApproveMode>,
+    user_origin: Origin,
+) -> Result<Sourced<ApproveMode>, ConfigError> {
+    let from_variable = match environment.var("HAMES_APPROVE") {
+        None => None,
+        Some("ask") => Some(ApproveMode::Ask),
+        Some("never") => Some(ApproveMode::Never),
+        Some("always") => Some(ApproveMode::Always),
+        Some(other) => {
+            return Err(ConfigError::Value {
+                origin: "HAMES_APPROVE".to_owned(),
+                message: format!("unknown value `{}`", other.chars().take(40).collect::<String>()),
+                hint: Some("use `ask`, `never` or `always`".to_owned()),
+            });
+        }
+    };
+    let chosen = first([
+        (overrides.approve, Origin::Flag("--approve")),
+        (from_variable, Origin::Variable("HAMES_APPROVE")),
+        (user, user_origin),
+    ]);
+    Ok(chosen.unwrap_or(Sourced { value: ApproveMode::Ask, origin: Origin::Default }))
+}
+
+fn read_prompt(path: &Path) -> Result<String, ConfigError> {
+    std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })
+}
+
+fn provider(raw: RawProvider, file: &Path) -> ProviderSettings {
+    let RawProvider { base_url, api_key, model, headers } = raw;
+    ProviderSettings { base_url, api_key, model, headers, file: file.to_owned() }
+}
+
+/// Calls `$apply!(field, raw value)` for each limit of a turn, so that none is forgotten in one of the two places.
+macro_rules! for_each_limit {
+    ($apply:ident) => {
+        $apply!(max_iterations, plain);
+        $apply!(max_tokens, optional);
+        $apply!(max_cost_microdollars, optional);
+        $apply!(max_elapsed_ms, plain);
+        $apply!(max_result_bytes, plain);
+        $apply!(provider_idle_ms, plain);
+        $apply!(max_attempts, plain);
+        $apply!(max_parallel_calls, plain);
+    };
+}
+
+fn widen(
+    limits: &mut TurnLimits,
+    raw: &RawLimits,
+    file: &Path,
+    origins: &mut BTreeMap<&'static str, Origin>,
+) {
+    macro_rules! apply {
+        ($name:ident, plain) => {
+            if let Some(value) = &raw.$name {
+                limits.$name = *value.get_ref();
+                origins.insert(stringify!($name), Origin::User(file.to_owned()));
+            }
+        };
+        ($name:ident, optional) => {
+            if let Some(value) = &raw.$name {
+                limits.$name = Some(*value.get_ref());
+                origins.insert(stringify!($name), Origin::User(file.to_owned()));
+            }
+        };
+    }
+    for_each_limit!(apply);
+}
+
+struct WorkspaceFile<'a> {
+    path: &'a Path,
+    text: &'a str,
+    user_file: &'a Path,
+}
+
+impl WorkspaceFile<'_> {
+    /// A workspace may only bring a limit down.
+    fn narrow(
+        &self,
+        limits: &mut TurnLimits,
+        raw: &RawLimits,
+        origins: &mut BTreeMap<&'static str, Origin>,
+    ) -> Result<(), ConfigError> {
+        macro_rules! apply {
+            ($name:ident, plain) => {
+                if let Some(value) = &raw.$name {
+                    self.check(stringify!($name), value, *value.get_ref() <= limits.$name)?;
+                    limits.$name = *value.get_ref();
+                    origins.insert(stringify!($name), Origin::Workspace(self.path.to_owned()));
+                }
+            };
+            ($name:ident, optional) => {
+                if let Some(value) = &raw.$name {
+                    self.check(
+                        stringify!($name),
+                        value,
+                        limits.$name.is_none_or(|limit| *value.get_ref() <= limit),
+                    )?;
+                    limits.$name = Some(*value.get_ref());
+                    origins.insert(stringify!($name), Origin::Workspace(self.path.to_owned()));
+                }
+            };
+        }
+        for_each_limit!(apply);
+        Ok(())
+    }
+
+    fn check<T>(&self, name: &str, value: &Spanned<T>, is_narrower: bool) -> Result<(), ConfigError> {
+        if is_narrower {
+            return Ok(());
+        }
+        let place = Place::in_text(self.path, self.text, value.span().start);
+        let key = format!("limits.{name}");
+        Err(ConfigError::Authority {
+            place,
+            key: format!("{key}` above the user's `{key}"),
+            belongs_in: self.user_file.to_owned(),
+        })
+    }
+
+    /// Model and provider. A provider must be one that is already known: a name carries no address and no credential.
+    fn choice(
+        &self,
+        config: &WorkspaceConfig,
+        defined: &BTreeMap<String, RawProvider>,
+    ) -> Result<(Option<String>, Option<String>), ConfigError> {
+        let Some(provider) = &config.provider else { return Ok((config.model.clone(), None)) };
+        let name = provider.get_ref();
+        let mut known: Vec<&str> = crate::provider::known_names().collect();
+        known.extend(defined.keys().map(String::as_str));
+        if known.contains(&name.as_str()) {
+            return Ok((config.model.clone(), Some(name.clone())));
+        }
+        let place = Place::in_text(self.path, self.text, provider.span().start);
+        let message = format!("no provider `{name}` is defined in `{}`", self.user_file.display());
+        let nearest = nearest_name(name, &known).map(str::to_owned);
+        Err(ConfigError::Parse { place, message, nearest })
+    }
+}

@@ -1,0 +1,203 @@
+#![allow(clippy::unwrap_used, clippy::panic, reason = "test")]
+
+use std::path::Path;
+
+use hames_core::gate::{Action, Capabilities, FsCapability, FsMode};
+use hames_core::types::Effect;
+
+use super::*;
+
+struct Home {
+    dir: tempfile::TempDir,
+}
+
+impl Home {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("config")).unwrap();
+        std::fs::create_dir_all(dir.path().join("work")).unwrap();
+        Self { dir }
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    fn environment(&self, more: &[(&str, &str)]) -> Environment {
+        let config = self.path("config").display().to_string();
+        let home = self.dir.path().display().to_string();
+        let mut vars = vec![("HAMES_CONFIG_DIR", config.as_str()), ("HOME", home.as_str())];
+        vars.extend_from_slice(more);
+        Environment::new(vars, self.path("work"))
+    }
+
+    fn load(&self, more: &[(&str, &str)], overrides: &Overrides) -> Result<Settings, ConfigError> {
+        Settings::load(&self.environment(more), overrides)
+    }
+
+    fn error(&self) -> (String, Option<String>) {
+        let error = self.load(&[], &Overrides::default()).err().unwrap();
+        (error.to_string().replace(&self.dir.path().display().to_string(), "~"), error.hint())
+    }
+}
+
+#[test]
+fn precedence_is_flag_variable_workspace_user_default() {
+    let home = Home::new();
+    let model = |home: &Home, vars: &[(&str, &str)], overrides: &Overrides| {
+        let model = home.load(vars, overrides).unwrap().model;
+        model.map(|model| {
+            (model.value, model.origin.to_string().replace(&home.path("").display().to_string(), ""))
+        })
+    };
+    let none = Overrides::default();
+    assert_eq!(model(&home, &[], &none), None);
+    home.write("config/hames.toml", "model = \"user\"");
+    assert_eq!(model(&home, &[], &none), Some(("user".into(), "config/hames.toml".into())));
+    home.write("work/hames.toml", "model = \"workspace\"");
+    assert_eq!(model(&home, &[], &none), Some(("workspace".into(), "work/hames.toml".into())));
+    let vars = [("HAMES_MODEL", "variable")];
+    assert_eq!(model(&home, &vars, &none), Some(("variable".into(), "HAMES_MODEL".into())));
+    let flag = Overrides { model: Some("flag".into()), ..Overrides::default() };
+    assert_eq!(model(&home, &vars, &flag), Some(("flag".into(), "--model".into())));
+}
+
+#[test]
+fn an_unknown_key_has_a_place_and_a_nearest_name() {
+    let home = Home::new();
+    home.write("config/hames.toml", "model = \"m\"\n\n[limits]\n  max_iteration = 3\n");
+    let (message, hint) = home.error();
+    assert!(
+        message.starts_with("~/config/hames.toml:4:3: unknown key `max_iteration`, known here: "),
+        "{message}"
+    );
+    assert_eq!(hint.unwrap(), "did you mean `max_iterations`?");
+
+    home.write("config/hames.toml", "[plugins]\ndirz = []\n");
+    let (message, _) = home.error();
+    assert!(message.starts_with("~/config/hames.toml:2:8: "), "{message}");
+}
+
+#[test]
+fn a_workspace_only_chooses_and_narrows() {
+    let home = Home::new();
+    home.write(
+        "config/hames.toml",
+        "[providers.mine]\nbase_url = \"http://127.0.0.1:1/v1\"\n[limits]\nmax_iterations = 5",
+    );
+    home.write(
+        "work/hames.toml",
+        "provider = \"mine\"\n[limits]\nmax_iterations = 4\nmax_tokens = 9\n[plugins]\ndisabled = [\"a\"]",
+    );
+    let settings = home.load(&[], &Overrides::default()).unwrap();
+    assert_eq!((settings.limits.max_iterations, settings.limits.max_tokens), (4, Some(9)));
+    assert_eq!(settings.plugins.disabled, ["a"]);
+
+    let refused = [
+        (
+            "[limits]\nmax_iterations = 6",
+            "~/work/hames.toml:2:18: `limits.max_iterations` above the user's `limits.max_iterations` may",
+        ),
+        ("approve = \"always\"", "~/work/hames.toml:1:1: `approve` may"),
+        ("[providers.x]\nbase_url = \"http://evil\"", "~/work/hames.toml:1:2: `providers` may"),
+        ("providers.x.base_url = \"http://evil\"", "~/work/hames.toml:1:1: `providers` may"),
+        ("[plugins]\ndirs = [\".\"]", "~/work/hames.toml:2:1: `plugins.dirs` may"),
+        ("[plugins.files.config]\na = 1", "~/work/hames.toml:1:10: `plugins.files` may"),
+        ("[limits.plugin]\nwall_ms = 1", "~/work/hames.toml:1:9: `limits.plugin` may"),
+        ("system_prompt = \"x.md\"", "~/work/hames.toml:1:1: `system_prompt` may"),
+        ("provider = \"recorded:x\"", "~/work/hames.toml:1:12: no provider `recorded:x` is defined"),
+    ];
+    for (text, expected) in refused {
+        home.write("work/hames.toml", text);
+        let (message, _) = home.error();
+        assert!(message.starts_with(expected), "{text}: {message}");
+    }
+}
+
+#[test]
+fn credentials_are_references() {
+    let home = Home::new();
+    let toml = "[providers.a]\napi_key = \"env:KEY\"\n[providers.b]\napi_key = \"file:key\"\n[providers.c]\napi_key = \"sk-123\"";
+    home.write("config/hames.toml", toml);
+    home.write("config/key", "from file\n");
+    let settings = home.load(&[("KEY", "from env")], &Overrides::default()).unwrap();
+    assert_eq!(settings.provider_key("a").unwrap().unwrap().expose(), "from env");
+    assert_eq!(settings.provider_key("b").unwrap().unwrap().expose(), "from file");
+    let error = settings.provider_key("c").err().unwrap().to_string();
+    assert!(!error.contains("sk-123") && error.contains("never as itself"), "{error}");
+    assert_eq!(format!("{:?}", settings.provider_key("a").unwrap()), "Some(***)");
+}
+
+fn ask() -> Capabilities {
+    let fs = FsCapability { path: ".".into(), mode: FsMode::ReadWrite, reason: Some("why".into()) };
+    Capabilities { fs: vec![fs], ..Capabilities::default() }
+}
+
+fn policy(text: &str) -> Policy {
+    Policy::from_text(text, Path::new("policy.toml")).unwrap()
+}
+
+#[test]
+fn first_party_plugins_have_defaults_and_others_need_a_pinned_entry() {
+    let policy = Policy::built_in();
+    let Admission::Granted(files) = policy.admit("files", "blake3:1", &ask(), true) else { panic!() };
+    assert_eq!(files.fs.first().unwrap().mode, FsMode::ReadWrite);
+    let Admission::Granted(fetch) = policy.admit("http-fetch", "blake3:1", &ask(), true) else { panic!() };
+    assert_eq!(fetch.worst_effect(), Effect::External);
+    // The name alone is worth nothing.
+    let Admission::Refused { lines, .. } = policy.admit("files", "blake3:1", &ask(), false) else { panic!() };
+    assert_eq!(
+        lines,
+        "[plugins.files]\ndigest = \"blake3:1\"\n\n[[plugins.files.grant.fs]]\npath = \".\"\nmode = \"rw\"\n"
+    );
+    // The lines that are printed are the lines that work.
+    let granted = self::policy(&lines);
+    let expected = Capabilities {
+        fs: vec![FsCapability { reason: None, ..ask().fs.remove(0) }],
+        ..Capabilities::default()
+    };
+    assert_eq!(granted.admit("files", "blake3:1", &ask(), false), Admission::Granted(expected));
+    let Admission::Refused { reason, .. } = granted.admit("files", "blake3:2", &ask(), false) else {
+        panic!()
+    };
+    assert!(reason.contains("changed"), "{reason}");
+    let Admission::Refused { .. } = granted.admit("files", "blake3:2", &ask(), true) else { panic!() };
+    let unpinned = self::policy("[plugins.x]\n");
+    assert!(matches!(unpinned.admit("x", "blake3:1", &ask(), false), Admission::Refused { .. }));
+}
+
+#[test]
+fn an_unusable_policy_refuses_everything() {
+    let home = Home::new();
+    home.write("config/policy.toml", "[effects]\nwrite = \"allow\"\nexternel = \"deny\"\n");
+    let file = home.path("config/policy.toml");
+    let policy = Policy::load(&file, false, &home.environment(&[]));
+    let problem = policy.problem.as_ref().unwrap();
+    assert!(problem.to_string().contains("policy.toml:3:1: unknown key `externel`"), "{problem}");
+    assert_eq!(problem.hint().unwrap(), "did you mean `external`?");
+    assert_eq!(policy.calls.decide("read_file", Effect::Read).action, Action::Deny);
+    assert!(matches!(policy.admit("files", "blake3:1", &ask(), true), Admission::Refused { .. }));
+    // So does one that a person named and that is not there.
+    let missing = Policy::load(&home.path("nowhere.toml"), true, &home.environment(&[]));
+    assert_eq!(missing.calls.decide("read_file", Effect::Read).action, Action::Deny);
+    let absent = Policy::load(&home.path("nowhere.toml"), false, &home.environment(&[]));
+    assert_eq!(absent.calls.decide("read_file", Effect::Read).action, Action::Allow);
+    assert_eq!((absent.max_actions_per_hour, missing.max_actions_per_hour), (60, 0));
+}
+
+#[test]
+fn policy_rules_are_read() {
+    let policy = policy(
+        "[effects]\nwrite = \"allow\"\n[tools]\nwrite_file = \"deny\"\n[autonomy]\nmax_actions_per_hour = 7",
+    );
+    assert_eq!(policy.calls.decide("edit_file", Effect::Write).action, Action::Allow);
+    assert_eq!(policy.calls.decide("write_file", Effect::Write).action, Action::Deny);
+    assert_eq!(policy.calls.decide("fetch", Effect::External).action, Action::Ask);
+    assert_eq!(policy.max_actions_per_hour, 7);
+    let error = Policy::from_text("[tools]\nx = \"alow\"", Path::new("p.toml")).err().unwrap();
+    assert_eq!(error.hint().unwrap(), "did you mean `allow`?");
+}

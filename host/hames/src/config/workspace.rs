@@ -1,0 +1,62 @@
+//! The workspace's own `hames.toml`. Whoever may write to the workspace can change it, plugins included, so it holds
+//! choices and narrowings only: which model, which provider of those that are known, smaller limits, plugins to leave out.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::error::{ConfigError, Place, parse, read_optional};
+use super::raw::RawLimits;
+
+/// What a workspace may say.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct WorkspaceConfig {
+    pub(super) model: Option<String>,
+    pub(super) provider: Option<toml::Spanned<String>>,
+    pub(super) limits: RawLimits,
+    pub(super) plugins: WorkspacePlugins,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct WorkspacePlugins {
+    pub(super) disabled: Vec<String>,
+}
+
+/// Keys of the user's file that carry authority. Tables of plugins are among them, see below.
+const AUTHORITY: [&str; 6] =
+    ["system_prompt", "approve", "providers", "plugins.dirs", "plugins.enabled", "limits.plugin"];
+
+/// Reads it, if it is there.
+pub(super) fn read(file: &Path, user_file: &Path) -> Result<Option<(WorkspaceConfig, String)>, ConfigError> {
+    let Some(text) = read_optional(file)? else { return Ok(None) };
+    refuse_authority(file, &text, user_file)?;
+    let config = parse(file, &text)?;
+    Ok(Some((config, text)))
+}
+
+/// Fails closed: a key with authority stops the program, it is not skipped.
+fn refuse_authority(file: &Path, text: &str, user_file: &Path) -> Result<(), ConfigError> {
+    // silent: a file that is no TOML gets its error from the typed parse that follows.
+    let Ok(table) = toml::de::DeTable::parse(text) else { return Ok(()) };
+    let refuse = |key: String, offset: usize| {
+        let place = Place::in_text(file, text, offset);
+        Err(ConfigError::Authority { place, key, belongs_in: user_file.to_owned() })
+    };
+    for (key, value) in table.get_ref() {
+        let (name, offset) = (key.get_ref().as_ref(), key.span().start);
+        if AUTHORITY.contains(&name) {
+            return refuse(name.to_owned(), offset);
+        }
+        let Some(inner) = value.get_ref().as_table() else { continue };
+        for (inner_key, inner_value) in inner {
+            let path = format!("{name}.{}", inner_key.get_ref());
+            let is_plugin = name == "plugins" && inner_value.get_ref().is_table();
+            if AUTHORITY.contains(&path.as_str()) || is_plugin {
+                return refuse(path, inner_key.span().start);
+            }
+        }
+    }
+    Ok(())
+}
