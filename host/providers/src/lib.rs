@@ -12,6 +12,8 @@ mod http;
 mod models;
 pub mod openai_chat;
 pub mod recorded;
+#[cfg(test)]
+mod scripted_server;
 mod sse;
 
 pub use http::{ApiKey, HttpOptions, ProviderConfigError};

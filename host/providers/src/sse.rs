@@ -129,7 +129,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test")]
 
     use eventsource_stream::Eventsource;
-    use futures::{StreamExt, stream};
+    use futures::{FutureExt, StreamExt, stream};
     use proptest::prelude::*;
 
     use super::*;
@@ -201,9 +201,11 @@ mod tests {
         fn the_oracle_agrees(fields in prop::collection::vec("(data: ?[a-zé:]{1,5}|event:[a-z]{1,3}|: c|)\n", 0..20)) {
             let text = format!("{}\n", fields.concat());
             let oracle = stream::iter([Ok::<_, std::io::Error>(text.clone())]).eventsource();
-            let expected: Vec<(String, String)> = futures::executor::block_on_stream(Box::pin(oracle.map(Result::unwrap)))
-                .map(|event| (if event.event == "message" { String::new() } else { event.event }, event.data))
-                .collect();
+            let named = |event: eventsource_stream::Event| {
+                (if event.event == "message" { String::new() } else { event.event }, event.data)
+            };
+            let events = oracle.map(|event| named(event.unwrap())).collect::<Vec<_>>();
+            let expected = events.now_or_never().expect("the bytes are all there");
             prop_assert_eq!(read(&[text.as_bytes()]), expected);
         }
     }

@@ -1,1 +1,42 @@
+#![allow(clippy::unwrap_used, reason = "test")]
 
+use super::*;
+use crate::openai_chat::OpenAiChat;
+use crate::scripted_server::{Answer, ScriptedServer};
+
+#[test]
+fn every_known_provider_can_be_built() {
+    for known in KNOWN_PROVIDERS {
+        assert!(OpenAiChat::new(known.options(Some(ApiKey::new("k")))).is_ok(), "{}", known.id);
+        assert_eq!(KnownProvider::by_id(known.id).map(|found| found.key_variable), Some(known.key_variable));
+    }
+    assert_eq!(KnownProvider::by_id("nobody"), None);
+}
+
+#[tokio::test]
+async fn only_servers_that_list_models_are_found() {
+    let json = "content-type: application/json\r\n";
+    let good =
+        ScriptedServer::start([Answer::status("200 OK", json, r#"{"data":[{"id":"m1"},{"id":"m2"}]}"#)])
+            .await;
+    let other = ScriptedServer::start([Answer::status("200 OK", json, r#"{"hello":"world"}"#)]).await;
+    let absent = ScriptedServer::start([Answer::status("404 Not Found", "", "")]).await;
+    // A constant in real life, so the type wants 'static text.
+    let server =
+        |id, url: &str| KnownLocalServer { id, base_url: Box::leak(url.to_owned().into_boxed_str()) };
+    let servers = [
+        server("absent", &absent.base_url),
+        server("other", &other.base_url),
+        server("good", &good.base_url),
+    ];
+    let found = probe_local(&servers, Duration::from_secs(5)).await;
+    assert_eq!(
+        found,
+        [LocalServer {
+            id: "good".to_owned(),
+            base_url: good.base_url.clone(),
+            models: vec!["m1".to_owned(), "m2".to_owned()],
+        }]
+    );
+    assert!(good.seen().iter().all(|request| request.head.starts_with("get /v1/models ")));
+}

@@ -39,7 +39,8 @@ impl ErrorBody {
         };
         let inner = outer.get("error").filter(|error| !error.is_null()).unwrap_or(outer);
         let mut body = Self { message: message_of(inner).or_else(|| message_of(outer)), ..Self::default() };
-        for place in [inner, outer] {
+        let places = if std::ptr::eq(inner, outer) { vec![inner] } else { vec![inner, outer] };
+        for place in places {
             for key in ["code", "type", "status"] {
                 match place.get(key) {
                     Some(Value::String(word)) => body.codes.push(word.to_ascii_lowercase()),

@@ -36,22 +36,18 @@ pub(super) fn read_reply(endpoint: Arc<Endpoint>, response: Response) -> Result<
         endpoint,
         response,
         is_document,
-        phase: Phase::Reading(ReplyDecoder::new()),
+        decoder: Some(ReplyDecoder::new()),
         ready: VecDeque::new(),
     };
     Ok(Box::pin(stream::unfold(state, Reading::next)))
-}
-
-enum Phase {
-    Reading(ReplyDecoder),
-    Over,
 }
 
 struct Reading {
     endpoint: Arc<Endpoint>,
     response: Response,
     is_document: bool,
-    phase: Phase,
+    /// `None` once the reply is over.
+    decoder: Option<ReplyDecoder>,
     ready: VecDeque<Result<ReplyEvent, ProviderError>>,
 }
 
@@ -61,9 +57,7 @@ impl Reading {
             if let Some(event) = self.ready.pop_front() {
                 return Some((event, self));
             }
-            let Phase::Reading(decoder) = std::mem::replace(&mut self.phase, Phase::Over) else {
-                return None;
-            };
+            let decoder = self.decoder.take()?;
             if self.is_document { self.read_document(decoder).await } else { self.read_piece(decoder).await }
         }
     }
@@ -85,7 +79,7 @@ impl Reading {
                         self.await_body_end().await;
                         self.end(decoder, None);
                     }
-                    Ok(()) => self.phase = Phase::Reading(decoder),
+                    Ok(()) => self.decoder = Some(decoder),
                 }
             }
             Ok(None) => self.end(decoder, None),
