@@ -50,6 +50,10 @@ pub struct Limits {
     pub random_bytes: u64,
     /// Bytes written to files by one call.
     pub disk_write_bytes: u64,
+    /// Bytes written to files by all calls of a session, of all plugins together.
+    pub disk_session_bytes: u64,
+    /// Files, folders and links made by one call.
+    pub disk_entries: u32,
     /// HTTP requests of one call.
     pub http_requests: u32,
     /// Request bodies of one call together.
@@ -97,6 +101,10 @@ impl Default for Limits {
             handles: 4096,
             random_bytes: 64 * KIB,
             disk_write_bytes: 64 * MIB,
+            // A session may generate a project, not fill the disk.
+            disk_session_bytes: 1024 * MIB,
+            // Unpacking a large source tree; inodes run out before bytes do.
+            disk_entries: 10_000,
             http_requests: 32,
             http_request_bytes: MIB,
             http_response_bytes: 8 * MIB,
