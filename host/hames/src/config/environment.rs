@@ -39,6 +39,11 @@ impl Environment {
         self.vars.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
+    /// All variables: plugins are passed the ones that they are granted.
+    pub fn vars(&self) -> &BTreeMap<String, String> {
+        &self.vars
+    }
+
     /// The folder that relative paths on the command line are relative to.
     pub fn current_dir(&self) -> &PathBuf {
         &self.current_dir

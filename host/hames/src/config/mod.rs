@@ -17,7 +17,7 @@ pub use environment::Environment;
 pub(crate) use error::nearest_name;
 pub use error::{ConfigError, Place};
 pub use paths::Paths;
-pub use policy::{Admission, PluginPolicy, Policy};
+pub use policy::{Admission, PluginPolicy, Policy, Secrets};
 pub use raw::ApproveMode;
 pub use secret::Secret;
 pub use settings::{Origin, Overrides, PluginSettings, ProviderSettings, Settings, Sourced};

@@ -208,15 +208,28 @@ impl Policy {
         toml::to_string(&document).unwrap_or_default()
     }
 
-    /// The credentials that plugins may use by placeholder.
-    pub fn secrets(&self, environment: &Environment) -> Result<BTreeMap<String, Secret>, ConfigError> {
+    /// The credentials that plugins may use by placeholder. One that cannot be had is a problem of its own.
+    pub fn secrets(&self, environment: &Environment) -> Secrets {
         let base = self.file.parent().unwrap_or_else(|| Path::new("."));
-        let resolve = |(name, reference): (&String, &String)| {
+        let mut secrets = Secrets::default();
+        for (name, reference) in &self.secrets {
             let origin = format!("[secrets] {name} in {}", self.file.display());
-            Ok((name.clone(), secret::resolve(reference, environment, base, &origin)?))
-        };
-        self.secrets.iter().map(resolve).collect()
+            match secret::resolve(reference, environment, base, &origin) {
+                Ok(value) => drop(secrets.values.insert(name.clone(), value)),
+                Err(error) => secrets.problems.push(error),
+            }
+        }
+        secrets
     }
+}
+
+/// Credentials by name.
+#[derive(Debug, Default)]
+pub struct Secrets {
+    /// Those that were found.
+    pub values: BTreeMap<String, Secret>,
+    /// Why others were not.
+    pub problems: Vec<ConfigError>,
 }
 
 fn read(file: &Path, is_named: bool) -> Result<RawPolicy, ConfigError> {

@@ -42,6 +42,8 @@ pub(super) struct RawConfig {
     pub(super) providers: BTreeMap<String, RawProvider>,
     pub(super) limits: RawLimits,
     pub(super) plugins: RawPlugins,
+    /// How the wasm engine is set up.
+    pub(super) engine: Option<hames_wasm::EngineOptions>,
 }
 
 /// `[providers.NAME]`
@@ -67,7 +69,33 @@ pub(super) struct RawLimits {
     pub(super) max_attempts: Option<Spanned<u32>>,
     pub(super) max_parallel_calls: Option<Spanned<usize>>,
     /// `[limits.plugin]`: those of one call of a plugin.
-    pub(super) plugin: Option<hames_wasm::Limits>,
+    pub(super) plugin: PluginLimits,
+}
+
+/// Limits of a plugin's calls: only what is written, checked, so that one table can be laid over another.
+#[derive(Debug, Default)]
+pub(super) struct PluginLimits(toml::Table);
+
+impl<'de> Deserialize<'de> for PluginLimits {
+    fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // The inner error knows no place; the outer one is given the table's.
+        Self::check(toml::Table::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
+impl PluginLimits {
+    fn check(table: toml::Table) -> Result<Self, String> {
+        let limits: Result<hames_wasm::Limits, toml::de::Error> = table.clone().try_into();
+        limits.map(|_| Self(table)).map_err(|error| error.message().to_owned())
+    }
+
+    /// These limits, with `base` where nothing is written and the defaults below that.
+    pub(super) fn over(&self, base: &Self) -> hames_wasm::Limits {
+        let mut table = base.0.clone();
+        table.extend(self.0.clone());
+        // silent: both tables were checked key by key when they were read.
+        table.try_into().unwrap_or_default()
+    }
 }
 
 /// `[plugins]`: three keys of its own, every other key is a plugin's name.
@@ -78,6 +106,8 @@ pub(super) struct RawPlugins {
     pub(super) disabled: Option<Vec<String>>,
     /// `[plugins.NAME.config]`
     pub(super) config: BTreeMap<String, toml::Table>,
+    /// `[plugins.NAME.limits]`
+    pub(super) limits: BTreeMap<String, PluginLimits>,
 }
 
 impl<'de> Deserialize<'de> for RawPlugins {
@@ -100,11 +130,16 @@ impl<'de> Deserialize<'de> for RawPlugins {
                         "disabled" => plugins.disabled = Some(map.next_value()?),
                         _ => {
                             // Not a struct: serde would take an empty list for one.
-                            for (inner, table) in map.next_value::<BTreeMap<String, toml::Table>>()? {
-                                if inner != "config" {
-                                    return Err(de::Error::unknown_field(&inner, &["config"]));
-                                }
-                                plugins.config.insert(key.clone(), table);
+                            let tables = map.next_value::<BTreeMap<String, toml::Table>>()?;
+                            for (inner, table) in tables {
+                                match inner.as_str() {
+                                    "config" => plugins.config.insert(key.clone(), table).is_some(),
+                                    "limits" => {
+                                        let limits = PluginLimits::check(table).map_err(de::Error::custom)?;
+                                        plugins.limits.insert(key.clone(), limits).is_some()
+                                    }
+                                    _ => return Err(de::Error::unknown_field(&inner, &["config", "limits"])),
+                                };
                             }
                         }
                     }

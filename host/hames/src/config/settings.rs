@@ -9,7 +9,7 @@ use hames_core::types::TurnLimits;
 use toml::Spanned;
 
 use super::error::{ConfigError, Place, nearest_name, parse, read_optional};
-use super::raw::{ApproveMode, RawConfig, RawLimits, RawProvider};
+use super::raw::{ApproveMode, PluginLimits, RawConfig, RawLimits, RawProvider};
 use super::secret::{self, Secret};
 use super::workspace::{self, WorkspaceConfig};
 use super::{Environment, Paths};
@@ -95,6 +95,21 @@ pub struct PluginSettings {
     pub config: BTreeMap<String, toml::Table>,
     /// `[limits.plugin]`
     pub limits: hames_wasm::Limits,
+    /// `[plugins.NAME.limits]` over `[limits.plugin]`
+    pub limits_by_name: BTreeMap<String, hames_wasm::Limits>,
+}
+
+impl PluginSettings {
+    /// The limits of one plugin.
+    pub fn limits_of(&self, name: &str) -> &hames_wasm::Limits {
+        self.limits_by_name.get(name).unwrap_or(&self.limits)
+    }
+
+    /// Whether the operator wants this plugin.
+    pub fn wants(&self, name: &str) -> bool {
+        let is_named = |names: &[String]| names.iter().any(|other| other == name);
+        !is_named(&self.disabled) && self.enabled.as_deref().is_none_or(is_named)
+    }
 }
 
 /// The checked configuration of one run. No `Debug`: the environment holds credentials.
@@ -118,6 +133,8 @@ pub struct Settings {
     pub limit_origins: BTreeMap<&'static str, Origin>,
     /// Plugins.
     pub plugins: PluginSettings,
+    /// How the wasm engine is set up.
+    pub engine: hames_wasm::EngineOptions,
     /// Instructions that replace the built-in ones.
     pub system_prompt: Option<String>,
     /// Who answers when policy says `ask`.
@@ -194,8 +211,15 @@ impl Settings {
                 enabled: user.plugins.enabled,
                 disabled,
                 config: user.plugins.config,
-                limits: user.limits.plugin.unwrap_or_default(),
+                limits_by_name: user
+                    .plugins
+                    .limits
+                    .iter()
+                    .map(|(name, limits)| (name.clone(), limits.over(&user.limits.plugin)))
+                    .collect(),
+                limits: user.limits.plugin.over(&PluginLimits::default()),
             },
+            engine: user.engine.unwrap_or_default(),
             system_prompt: user.system_prompt.map(|path| read_prompt(&base.join(path))).transpose()?,
             approve: approve(environment, overrides, user.approve, user_origin())?,
             policy_file: policy_file(environment, overrides, &paths),
@@ -208,6 +232,12 @@ impl Settings {
     /// The environment that the settings were read from.
     pub fn environment(&self) -> &Environment {
         &self.environment
+    }
+
+    /// Folders of plugins besides the bundle: the user's own one if it exists, then those of `plugins.dirs`.
+    pub fn plugin_dirs(&self) -> Vec<PathBuf> {
+        let own = self.paths.config_dir.join("plugins");
+        own.is_dir().then_some(own).into_iter().chain(self.plugins.dirs.iter().cloned()).collect()
     }
 
     /// The credential of a provider that the user defined.

@@ -83,6 +83,22 @@ fn an_unknown_key_has_a_place_and_a_nearest_name() {
 }
 
 #[test]
+fn limits_of_plugins_are_laid_over_each_other() {
+    let home = Home::new();
+    home.write(
+        "config/hames.toml",
+        "[limits.plugin]\nwall_ms = 7\n[plugins.files.limits]\nlog_lines = 3\n[plugins.files.config]\nmax = 1",
+    );
+    let plugins = home.load(&[], &Overrides::default()).unwrap().plugins;
+    assert_eq!((plugins.limits.wall_ms, plugins.limits_of("files").wall_ms), (7, 7));
+    assert_eq!(plugins.limits_of("files").log_lines, 3);
+    home.write("config/hames.toml", "[plugins.files.limits]\nlog_linez = 3");
+    let (message, hint) = home.error();
+    assert!(message.contains("unknown key `log_linez`"), "{message}");
+    assert_eq!(hint.unwrap(), "did you mean `log_lines`?");
+}
+
+#[test]
 fn a_workspace_only_chooses_and_narrows() {
     let home = Home::new();
     home.write(

@@ -25,8 +25,8 @@ pub(super) struct WorkspacePlugins {
 }
 
 /// Keys of the user's file that carry authority. Tables of plugins are among them, see below.
-const AUTHORITY: [&str; 6] =
-    ["system_prompt", "approve", "providers", "plugins.dirs", "plugins.enabled", "limits.plugin"];
+const AUTHORITY: [&str; 7] =
+    ["system_prompt", "approve", "providers", "engine", "plugins.dirs", "plugins.enabled", "limits.plugin"];
 
 /// Reads it, if it is there.
 pub(super) fn read(file: &Path, user_file: &Path) -> Result<Option<(WorkspaceConfig, String)>, ConfigError> {

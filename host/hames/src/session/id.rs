@@ -1,9 +1,10 @@
 //! Ids of sessions: time first, so that they sort; random after it, so that two processes never collide.
 
+use hames_core::clock::Clock;
 use hames_core::types::SessionId;
 
 use super::SessionError;
-use crate::clock::UtcTime;
+use crate::clock::{SystemClock, UtcTime};
 
 /// Letters and digits without look-alikes: 32 of them, five bits each.
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
@@ -12,8 +13,8 @@ const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 const MAX_ID_BYTES: usize = 80;
 
 /// `20261201-064113-k3f9x2ab`.
-pub(super) fn new_session_id(now_ms: u64) -> SessionId {
-    SessionId::new(format!("{}-{}", UtcTime::from_ms(now_ms).compact(), random_word(8)))
+pub(crate) fn new_session_id() -> SessionId {
+    SessionId::new(format!("{}-{}", UtcTime::from_ms(SystemClock.now_ms()).compact(), random_word(8)))
 }
 
 /// Checks an id that came from outside. It becomes part of a path, so nothing but plain letters gets through.

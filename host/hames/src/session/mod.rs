@@ -26,6 +26,8 @@ pub use list::SessionSummary;
 pub use results::FileResultStore;
 pub use write::FileTranscript;
 
+pub(crate) use id::new_session_id;
+
 /// Why a session could not be made, found or opened.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
@@ -94,6 +96,15 @@ pub enum SessionError {
 }
 
 impl SessionError {
+    /// The error of resuming where sessions are kept nowhere.
+    pub(crate) fn not_kept(id: &str) -> Self {
+        Self::NotFound {
+            id: id.chars().take(80).collect(),
+            folder: PathBuf::from("memory"),
+            nearest: Vec::new(),
+        }
+    }
+
     /// What the reader can do.
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -149,7 +160,7 @@ impl SessionStore {
     /// Makes a new session: a fresh id and a locked, empty file. Its header is written by `hames_core`'s `Session::create`.
     pub fn create(&self) -> Result<FileTranscript, SessionError> {
         make_private_dir(&self.folder)?;
-        let id = id::new_session_id(self.clock.now_ms());
+        let id = new_session_id();
         let path = self.path_of(&id);
         let file = OpenOptions::new()
             .append(true)

@@ -1,0 +1,350 @@
+//! The wiring: what is given explicitly, or what [`Settings`] say, becomes a [`Harness`].
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hames_core::clock::Clock;
+use hames_core::events::EventBus;
+use hames_core::gate::{ActionWindow, Approver, Capabilities, Gate, HourWindow, NoApprover};
+use hames_core::provider::Provider;
+use hames_core::registry::Registry;
+use hames_core::results::{ReadResult, ResultStore};
+use hames_core::tool::Tool;
+use hames_core::turn::{Engine, EngineParts};
+use hames_core::types::TurnLimits;
+use hames_wasm::{
+    EngineOptions, GrantSources, LoadOptions, PluginSource, Sandbox, SandboxOptions, Secret, SecretSource,
+    Workspace,
+};
+
+use super::plugins::{self, LoadedPlugin, Loader, PluginProblem};
+use super::{Harness, Inner};
+use crate::clock::SystemClock;
+use crate::config::{Environment, PluginSettings, Policy, Settings};
+use crate::error::HarnessError;
+use crate::session::{FileActionWindow, FileResultStore, SessionStore, make_private_dir};
+
+/// The instructions of an agent that was given none.
+const SYSTEM_PROMPT: &str = include_str!("prompts/system.md");
+
+/// Collects the parts of a harness. Only the provider has no default.
+pub struct HarnessBuilder {
+    workspace: PathBuf,
+    provider: Option<(Arc<dyn Provider>, String)>,
+    max_output_tokens: Option<u32>,
+    system_prompt: String,
+    policy: Policy,
+    approver: Arc<dyn Approver>,
+    limits: TurnLimits,
+    state_dir: Option<PathBuf>,
+    cache_dir: Option<PathBuf>,
+    bundle_dir: Option<PathBuf>,
+    plugin_dirs: Vec<PathBuf>,
+    plugin_settings: PluginSettings,
+    engine_options: EngineOptions,
+    granted: Vec<(PluginSource, Capabilities)>,
+    tools: Vec<Arc<dyn Tool>>,
+    environment: Environment,
+    private_dirs: Vec<PathBuf>,
+    protected_files: Vec<PathBuf>,
+}
+
+impl HarnessBuilder {
+    pub(super) fn new() -> Self {
+        Self {
+            workspace: PathBuf::from("."),
+            provider: None,
+            max_output_tokens: None,
+            system_prompt: SYSTEM_PROMPT.to_owned(),
+            policy: Policy::built_in(),
+            approver: Arc::new(NoApprover),
+            limits: TurnLimits::default(),
+            state_dir: None,
+            cache_dir: None,
+            bundle_dir: None,
+            plugin_dirs: Vec::new(),
+            plugin_settings: PluginSettings::default(),
+            engine_options: EngineOptions::default(),
+            granted: Vec::new(),
+            tools: Vec::new(),
+            environment: Environment::default(),
+            private_dirs: Vec::new(),
+            protected_files: Vec::new(),
+        }
+    }
+
+    /// Takes everything that configuration can say; provider, policy and approver are still to be given.
+    #[must_use]
+    pub fn settings(mut self, settings: &Settings) -> Self {
+        let paths = &settings.paths;
+        self.workspace = settings.workspace.clone();
+        self.limits = settings.limits;
+        self.state_dir = Some(paths.state_dir.clone());
+        self.cache_dir = Some(paths.cache_dir.join("components"));
+        self.bundle_dir = paths.bundle_dir.clone();
+        self.plugin_dirs = settings.plugin_dirs();
+        self.plugin_settings = settings.plugins.clone();
+        self.engine_options = settings.engine.clone();
+        self.environment = settings.environment().clone();
+        self.private_dirs = vec![paths.config_dir.clone(), paths.cache_dir.clone(), paths.state_dir.clone()];
+        self.protected_files =
+            vec![settings.workspace.join("hames.toml"), settings.policy_file.value.clone()];
+        if let Some(prompt) = &settings.system_prompt {
+            self.system_prompt.clone_from(prompt);
+        }
+        self
+    }
+
+    /// The folder that file grants refer to. Default: the current one.
+    #[must_use]
+    pub fn workspace(mut self, path: impl Into<PathBuf>) -> Self {
+        self.workspace = path.into();
+        self
+    }
+
+    /// The model API and the model to ask.
+    #[must_use]
+    pub fn provider(mut self, provider: Arc<dyn Provider>, model: impl Into<String>) -> Self {
+        self.provider = Some((provider, model.into()));
+        self
+    }
+
+    /// Upper bound of one reply in tokens. Default: the provider's own.
+    #[must_use]
+    pub fn max_output_tokens(mut self, tokens: u32) -> Self {
+        self.max_output_tokens = Some(tokens);
+        self
+    }
+
+    /// The instructions that open every new session.
+    #[must_use]
+    pub fn system_prompt(mut self, text: impl Into<String>) -> Self {
+        self.system_prompt = text.into();
+        self
+    }
+
+    /// Rules on calls, grants of plugins. Default: readers run, everything else asks.
+    #[must_use]
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Who answers when the policy says `ask`. Default: nobody, so the answer is no.
+    #[must_use]
+    pub fn approver(mut self, approver: Arc<dyn Approver>) -> Self {
+        self.approver = approver;
+        self
+    }
+
+    /// What one turn may use.
+    #[must_use]
+    pub fn limits(mut self, limits: TurnLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Where sessions and whole results are kept. Default: nowhere, sessions live in memory only.
+    #[must_use]
+    pub fn state_dir(mut self, path: impl Into<PathBuf>) -> Self {
+        self.state_dir = Some(path.into());
+        self
+    }
+
+    /// Where compiled plugins are kept. Default: nowhere, they are compiled at every start.
+    #[must_use]
+    pub fn cache_dir(mut self, path: impl Into<PathBuf>) -> Self {
+        self.cache_dir = Some(path.into());
+        self
+    }
+
+    /// The folder of the first-party plugins, with its `bundle.toml`. Default: none.
+    #[must_use]
+    pub fn bundle_dir(mut self, path: impl Into<PathBuf>) -> Self {
+        self.bundle_dir = Some(path.into());
+        self
+    }
+
+    /// A plugin folder, or a folder of them; the policy decides about each. A plugin that cannot be loaded is in
+    /// [`Harness::problems`] and leaves the rest working.
+    #[must_use]
+    pub fn plugin_dir(mut self, path: impl Into<PathBuf>) -> Self {
+        self.plugin_dirs.push(path.into());
+        self
+    }
+
+    /// A plugin that you grant something yourself, without a policy entry. If it cannot be loaded, building fails.
+    #[must_use]
+    pub fn granted_plugin(mut self, source: PluginSource, grant: Capabilities) -> Self {
+        self.granted.push((source, grant));
+        self
+    }
+
+    /// A tool of your own. It runs in your process; the gate asks for it like for any other.
+    #[must_use]
+    pub fn tool(mut self, tool: Arc<dyn Tool>) -> Self {
+        self.tools.push(tool);
+        self
+    }
+
+    /// Loads the plugins and wires everything.
+    pub async fn build(self) -> Result<Harness, HarnessError> {
+        let (provider, model) = self.provider.clone().ok_or(HarnessError::NoProvider)?;
+        let results = self.results();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let loaded = self.load().await?;
+        let Toolbox { registry, plugins, problems } = self.register(loaded, results.as_ref())?;
+        let gate = Gate::new(
+            self.policy.calls.clone(),
+            Arc::clone(&self.approver),
+            self.actions(),
+            self.policy.max_actions_per_hour,
+        );
+        let engine = Engine::new(EngineParts {
+            provider,
+            model,
+            max_output_tokens: self.max_output_tokens,
+            system_prompt: Some(self.system_prompt.trim_end().to_owned()),
+            registry,
+            gate,
+            limits: self.limits,
+            results,
+            bus: EventBus::default(),
+            clock: Arc::clone(&clock),
+        });
+        let sessions = self.state_dir.as_ref().map(|dir| SessionStore::new(dir.join("sessions"), clock));
+        let facts = BTreeMap::from([
+            ("workspace".to_owned(), self.workspace.display().to_string()),
+            ("hames".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+        ]);
+        Ok(Harness { inner: Arc::new(Inner { engine, sessions, plugins, problems, facts }) })
+    }
+
+    /// Loads the plugins alone, as listings do.
+    pub async fn load(&self) -> Result<Loaded, HarnessError> {
+        let dirs: Vec<PathBuf> =
+            self.private_dirs.iter().chain(&self.state_dir).chain(&self.cache_dir).cloned().collect();
+        let (candidates, mut problems) = plugins::find(self.bundle_dir.as_deref(), &self.plugin_dirs);
+        let workspace = Workspace::open(&self.workspace, &dirs, &self.protected_files)?;
+        if candidates.is_empty() && self.granted.is_empty() {
+            return Ok(Loaded { sandbox: None, plugins: Vec::new(), problems });
+        }
+        let options =
+            SandboxOptions { engine: self.engine_options.clone(), cache_dir: self.cache_dir.clone() };
+        let sandbox = Sandbox::new(&options)?;
+        problems.extend(sandbox.warnings().iter().map(|warning| PluginProblem {
+            plugin: "sandbox".to_owned(),
+            message: warning.to_string(),
+            hint: None,
+        }));
+        let sources = self.sources(workspace, &mut problems)?;
+        let loader = Loader {
+            sandbox: &sandbox,
+            sources: &sources,
+            policy: &self.policy,
+            settings: &self.plugin_settings,
+        };
+        let mut plugins = self.load_granted(&loader).await?;
+        let (loaded, more) = loader.load_all(candidates).await;
+        plugins.extend(loaded);
+        problems.extend(more);
+        Ok(Loaded { sandbox: Some(sandbox), plugins, problems })
+    }
+
+    async fn load_granted(&self, loader: &Loader<'_>) -> Result<Vec<LoadedPlugin>, HarnessError> {
+        let mut plugins = Vec::new();
+        for (source, grant) in &self.granted {
+            let options =
+                LoadOptions { limits: self.plugin_settings.limits.clone(), ..LoadOptions::default() };
+            let plugin = loader.sandbox.load(source.clone(), options).await?;
+            plugins.push(loader.ready(plugin, grant.clone())?);
+        }
+        Ok(plugins)
+    }
+
+    fn register(
+        &self,
+        loaded: Loaded,
+        results: Option<&Arc<dyn ResultStore>>,
+    ) -> Result<Toolbox, HarnessError> {
+        let Loaded { plugins, mut problems, .. } = loaded;
+        let mut registry = Registry::builder();
+        // The embedder's own tools come first: a plugin never takes their names.
+        for tool in &self.tools {
+            registry.add(Arc::clone(tool))?;
+        }
+        if let Some(results) = results {
+            registry.add(Arc::new(ReadResult::new(Arc::clone(results))))?;
+        }
+        for plugin in &plugins {
+            for tool in &plugin.tools {
+                if let Err(error) = registry.add(Arc::clone(tool)) {
+                    let plugin = plugin.plugin.name().to_owned();
+                    problems.push(PluginProblem { plugin, message: error.to_string(), hint: None });
+                }
+            }
+        }
+        Ok(Toolbox { registry: registry.build(), plugins, problems })
+    }
+
+    fn results(&self) -> Option<Arc<dyn ResultStore>> {
+        let dir = self.state_dir.as_ref()?.join("results");
+        Some(Arc::new(FileResultStore::new(dir)))
+    }
+
+    fn actions(&self) -> Arc<dyn ActionWindow> {
+        match &self.state_dir {
+            Some(dir) => Arc::new(FileActionWindow::new(dir.join("actions"))),
+            None => Arc::new(HourWindow::default()),
+        }
+    }
+
+    fn sources(
+        &self,
+        workspace: Workspace,
+        problems: &mut Vec<PluginProblem>,
+    ) -> Result<GrantSources, HarnessError> {
+        let mut sources = GrantSources::new(workspace);
+        sources.env = Arc::new(self.environment.vars().clone());
+        let secrets = self.policy.secrets(&self.environment);
+        problems.extend(secrets.problems.iter().map(|error| PluginProblem {
+            plugin: "secrets".to_owned(),
+            message: error.to_string(),
+            hint: error.hint(),
+        }));
+        let values = secrets.values.into_iter().map(|(name, value)| (name, Secret::new(value.expose())));
+        sources.secrets = Arc::new(PolicySecrets(values.collect()));
+        if let Some(dir) = &self.state_dir {
+            let dir = dir.join("stores");
+            make_private_dir(&dir)?;
+            sources.store_dir = Some(dir);
+        }
+        Ok(sources)
+    }
+}
+
+/// Plugins that were loaded, without anything around them.
+pub struct Loaded {
+    /// The sandbox, if there was anything to load.
+    pub sandbox: Option<Sandbox>,
+    /// What was loaded.
+    pub plugins: Vec<LoadedPlugin>,
+    /// What was left out.
+    pub problems: Vec<PluginProblem>,
+}
+
+struct Toolbox {
+    registry: Registry,
+    plugins: Vec<LoadedPlugin>,
+    problems: Vec<PluginProblem>,
+}
+
+/// The operator's credentials behind the sandbox's port.
+struct PolicySecrets(BTreeMap<String, Secret>);
+
+impl SecretSource for PolicySecrets {
+    fn secret(&self, name: &str) -> Option<Secret> {
+        self.0.get(name).cloned()
+    }
+}
