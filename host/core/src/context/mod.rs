@@ -6,8 +6,6 @@
 
 mod history;
 mod restore;
-#[cfg(test)]
-mod tests;
 
 pub use history::{History, HistoryError, OpenCall};
 pub(crate) use restore::closing;

@@ -7,8 +7,6 @@ pub(crate) mod arguments;
 mod capability;
 mod chain;
 mod policy;
-#[cfg(test)]
-mod tests;
 
 pub use actions::{
     ACTION_WINDOW_MS, ActionWindow, ActionWindowError, DEFAULT_MAX_ACTIONS_PER_HOUR, HourWindow,

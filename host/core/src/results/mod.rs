@@ -177,6 +177,3 @@ fn ceil_boundary(text: &str, at: usize) -> usize {
 fn length(bytes: usize) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
-
-#[cfg(test)]
-mod tests;

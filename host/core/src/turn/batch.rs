@@ -46,12 +46,12 @@ impl Turn<'_> {
     async fn run_alone(&mut self, call: &ToolCall, writing: Writing) -> Result<(), Stop> {
         let admitted = match self.admit(call, writing).await {
             Ok(admitted) => admitted,
-            Err(refused) => return self.finish(call, refused.into()),
+            Err(refused) => return self.finish(call, &refused.into()),
         };
         let invocation = self.start(call, &admitted)?;
         // Dropping the call is how the fence stops it; its result is then given at the end of the turn.
         let outcome = self.fence.race(execute(admitted, invocation)).await?;
-        self.finish(call, outcome)
+        self.finish(call, &outcome)
     }
 
     /// Gates all calls of the group in order, then runs at most `max_parallel_calls` of them at a time.
@@ -86,10 +86,16 @@ impl Turn<'_> {
                 index_of.insert(task.id(), index);
             }
             while let (Some(outcome), Some(call)) = (done.remove(&next), group.get(next)) {
-                self.finish(call, outcome)?;
+                self.finish(call, &outcome)?;
                 next += 1;
             }
-            match self.fence.race(running.join_next()).await? {
+            let joined = match self.fence.race(running.join_next()).await {
+                Ok(joined) => joined,
+                Err(reason) => {
+                    return self.interrupt_group(group.iter().enumerate().skip(next), done, reason);
+                }
+            };
+            match joined {
                 Some(Ok((index, outcome))) => {
                     done.insert(index, outcome);
                 }
@@ -101,34 +107,54 @@ impl Turn<'_> {
                         done.insert(index, Outcome { result, effect: Some(Effect::Read), elapsed_ms: 0 });
                     }
                 }
-                None => {}
+                None => break,
             }
         }
         Ok(())
+    }
+
+    /// What came back before the fence was raised is still told; the rest of the group is lost.
+    fn interrupt_group<'c>(
+        &mut self,
+        rest: impl Iterator<Item = (usize, &'c ToolCall)>,
+        mut done: BTreeMap<usize, Outcome>,
+        reason: FenceReason,
+    ) -> Result<(), Stop> {
+        for (index, call) in rest {
+            match done.remove(&index) {
+                Some(outcome) => self.finish(call, &outcome)?,
+                None => self.close_first_call(Some(reason))?,
+            }
+        }
+        Err(Stop::Fence(reason))
     }
 
     /// Gives every call the same failure, without running any.
     pub(super) fn refuse_all(&mut self, calls: &[ToolCall], failure: &ToolFailure) -> Result<(), Stop> {
         for call in calls {
             let outcome = Outcome { result: Err(failure.clone()), effect: None, elapsed_ms: 0 };
-            self.finish(call, outcome)?;
+            self.finish(call, &outcome)?;
         }
         Ok(())
     }
 
     /// Gives every open call a result after the fence, a budget or a failure stopped the turn.
     pub(super) fn close_calls(&mut self, reason: Option<FenceReason>) -> Result<(), Stop> {
-        while let Some(open) = self.session.history.open_calls().front().cloned() {
-            let failure = match (open.started, reason) {
-                (None, Some(reason)) => not_started(reason),
-                (None, None) => ToolFailure::new(FailureKind::Interrupted, "the turn ended: not started"),
-                (Some(_), _) => open.lost(),
-            };
-            let call = ToolCall { id: open.id, name: open.tool, arguments: String::new() };
-            let outcome = Outcome { result: Err(failure), effect: open.started, elapsed_ms: 0 };
-            self.finish(&call, outcome)?;
+        while !self.session.history.open_calls().is_empty() {
+            self.close_first_call(reason)?;
         }
         Ok(())
+    }
+
+    fn close_first_call(&mut self, reason: Option<FenceReason>) -> Result<(), Stop> {
+        let Some(open) = self.session.history.open_calls().front().cloned() else { return Ok(()) };
+        let failure = match (open.started, reason) {
+            (None, Some(reason)) => not_started(reason),
+            (None, None) => ToolFailure::new(FailureKind::Interrupted, "the turn ended: not started"),
+            (Some(_), _) => open.lost(),
+        };
+        let call = ToolCall { id: open.id, name: open.tool, arguments: String::new() };
+        self.finish(&call, &Outcome { result: Err(failure), effect: open.started, elapsed_ms: 0 })
     }
 }
 

@@ -92,7 +92,7 @@ impl Turn<'_> {
     }
 
     /// Gives a call its result: on disk, in history, then announced.
-    pub(super) fn finish(&mut self, call: &ToolCall, outcome: Outcome) -> Result<(), Stop> {
+    pub(super) fn finish(&mut self, call: &ToolCall, outcome: &Outcome) -> Result<(), Stop> {
         let shaping = Shaping {
             session: &self.session.id,
             call: &call.id,
@@ -120,10 +120,10 @@ impl Turn<'_> {
             outcome: told.clone(),
             elapsed_ms: outcome.elapsed_ms,
         };
-        let appended = self.append(record);
-        // Kept in memory even if the disk failed: the call did run.
+        // On a broken session the turn only winds up: calls are closed in memory and for observers.
+        let appended = if self.session.is_broken { Ok(()) } else { self.append(record) };
+        // Kept in memory and announced even if the disk failed: the call did run, and whoever shows it must see its end.
         self.session.history.push(message).map_err(Stop::History)?;
-        appended?;
         if let Some(message) = warning {
             let message = one_safe_line(&message, MAX_SUMMARY_BYTES);
             self.voice.say(EventKind::Warning { message });
@@ -145,7 +145,7 @@ impl Turn<'_> {
             bytes: full_bytes,
             elapsed_ms: outcome.elapsed_ms,
         });
-        Ok(())
+        appended
     }
 }
 

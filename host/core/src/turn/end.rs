@@ -3,7 +3,7 @@
 use super::{Stop, Turn, TurnError};
 use crate::fence::FenceReason;
 use crate::provider::ProviderError;
-use crate::transcript::Record;
+use crate::transcript::{Record, TranscriptError};
 use crate::types::{EventKind, FailureKind, Message, ToolCall, ToolFailure, TurnEnd};
 
 const OUT_OF_ITERATIONS_PROMPT: &str = include_str!("prompts/out-of-iterations.md");
@@ -11,16 +11,12 @@ const OUT_OF_ITERATIONS_PROMPT: &str = include_str!("prompts/out-of-iterations.m
 impl Turn<'_> {
     /// Closes what is open, records the end, then announces it.
     pub(super) fn end(mut self, outcome: Result<TurnEnd, Stop>) -> Result<TurnEnd, TurnError> {
-        let (end, reason, broken) = match outcome {
-            Ok(end) => (end, None, None),
-            Err(stop) => self.ended_by(stop),
-        };
-        let (end, broken) = match broken {
-            Some(error) => (end, Some(error)),
-            None => self.record(end, reason),
+        let (end, lost) = match self.close(outcome) {
+            Ok(end) => (end, None),
+            Err(error) => (self.unrecorded(&error), Some(error)),
         };
         self.voice.say(EventKind::Ended(end.clone()));
-        match broken {
+        match lost {
             None => {
                 self.session.end_turn();
                 Ok(end)
@@ -29,45 +25,46 @@ impl Turn<'_> {
         }
     }
 
-    fn record(
-        &mut self,
-        end: TurnEnd,
-        reason: Option<FenceReason>,
-    ) -> (TurnEnd, Option<crate::transcript::TranscriptError>) {
-        let closed = self.close_calls(reason);
-        match closed.and_then(|()| self.append(Record::TurnEnded { end: end.clone() })) {
-            Ok(()) => (end, None),
-            Err(stop) => {
-                let (end, _, broken) = self.ended_by(stop);
-                (end, broken)
-            }
+    fn close(&mut self, outcome: Result<TurnEnd, Stop>) -> Result<TurnEnd, TranscriptError> {
+        let (mut end, reason) = match outcome {
+            Ok(end) => (end, None),
+            Err(stop) => self.ended_by(stop)?,
+        };
+        if let Err(stop) = self.close_calls(reason) {
+            (end, _) = self.ended_by(stop)?;
+        }
+        self.session.append(Some(&self.voice.header.1), Record::TurnEnded { end: end.clone() })?;
+        Ok(end)
+    }
+
+    /// The end when the disk fails: calls are closed in memory and for observers, so that neither is left hanging.
+    fn unrecorded(&mut self, error: &TranscriptError) -> TurnEnd {
+        // silent: on a broken session nothing is appended, and the history takes a result for its first open call.
+        let _ = self.close_calls(None);
+        TurnEnd::Failed {
+            error: format!("the transcript could not be written: {}", chain(error)),
+            text: self.reached.clone(),
         }
     }
 
-    fn ended_by(
-        &mut self,
-        stop: Stop,
-    ) -> (TurnEnd, Option<FenceReason>, Option<crate::transcript::TranscriptError>) {
-        let text = std::mem::take(&mut self.reached);
-        match stop {
+    fn ended_by(&self, stop: Stop) -> Result<(TurnEnd, Option<FenceReason>), TranscriptError> {
+        let text = self.reached.clone();
+        Ok(match stop {
             Stop::Fence(FenceReason::Interrupted) => {
-                (TurnEnd::Interrupted { text }, Some(FenceReason::Interrupted), None)
+                (TurnEnd::Interrupted { text }, Some(FenceReason::Interrupted))
             }
             Stop::Fence(FenceReason::Deadline) => {
                 let limit_ms = self.engine.limits.max_elapsed_ms;
                 let reason = format!("the turn's time is used up (`limits.max_elapsed_ms` = {limit_ms})");
-                (TurnEnd::Halted { reason, text }, Some(FenceReason::Deadline), None)
+                (TurnEnd::Halted { reason, text }, Some(FenceReason::Deadline))
             }
-            Stop::Budget(reason) => (TurnEnd::Halted { reason, text }, None, None),
-            Stop::Provider(error) => (TurnEnd::Failed { error: in_words(&error), text }, None, None),
-            Stop::Transcript(error) => {
-                let words = format!("the transcript could not be written: {}", chain(&error));
-                (TurnEnd::Failed { error: words, text }, None, Some(error))
-            }
+            Stop::Budget(reason) => (TurnEnd::Halted { reason, text }, None),
+            Stop::Provider(error) => (TurnEnd::Failed { error: in_words(&error), text }, None),
             Stop::History(error) => {
-                (TurnEnd::Failed { error: format!("a bug in the turn: {error}"), text }, None, None)
+                (TurnEnd::Failed { error: format!("a bug in the turn: {error}"), text }, None)
             }
-        }
+            Stop::Transcript(error) => return Err(error),
+        })
     }
 
     /// The model (or a filter) refused: its calls are not run, its words are the error.
@@ -77,28 +74,28 @@ impl Turn<'_> {
             "the reply was refused by the model or a filter; nothing was run",
         );
         self.refuse_all(calls, &failure)?;
-        let text = std::mem::take(&mut self.reached);
+        let text = self.reached.clone();
         let words = if text.is_empty() { "no words were given".to_owned() } else { text.clone() };
         Ok(TurnEnd::Failed { error: format!("the model refused: {words}"), text })
     }
 
     /// The final text is incomplete, and is not passed off as whole.
-    pub(super) fn cut_off(&mut self) -> TurnEnd {
+    pub(super) fn cut_off(&self) -> TurnEnd {
         let limit = self.engine.max_output_tokens.map_or_else(String::new, |max| format!(" = {max}"));
         TurnEnd::Halted {
             reason: format!("the reply was cut off by the output limit (`max_output_tokens`{limit})"),
-            text: std::mem::take(&mut self.reached),
+            text: self.reached.clone(),
         }
     }
 
     /// Asked twice, answered with nothing twice.
-    pub(super) fn stayed_empty(&mut self) -> TurnEnd {
+    pub(super) fn stayed_empty(&self) -> TurnEnd {
         TurnEnd::Failed {
             error: format!(
                 "the model `{}` answered with nothing twice, after {} tool calls\nhint: ask again, or use another model",
                 self.engine.model, self.calls
             ),
-            text: std::mem::take(&mut self.reached),
+            text: self.reached.clone(),
         }
     }
 
@@ -127,15 +124,14 @@ impl Turn<'_> {
         Ok(TurnEnd::OutOfIterations { text: self.plain_report() })
     }
 
-    fn plain_report(&mut self) -> String {
+    fn plain_report(&self) -> String {
         let limit = self.engine.limits.max_iterations;
         let report = format!(
             "Stopped without a final answer after {limit} steps and {} tool calls. Ask me to go on, or raise \
              `limits.max_iterations`.",
             self.calls
         );
-        let reached = std::mem::take(&mut self.reached);
-        if reached.is_empty() { report } else { format!("{reached}\n\n{report}") }
+        if self.reached.is_empty() { report } else { format!("{}\n\n{report}", self.reached) }
     }
 }
 

@@ -56,6 +56,35 @@ pub struct EngineParts {
 }
 
 /// Runs turns. One engine serves any number of sessions, one turn per session at a time.
+///
+/// ```
+/// use std::{collections::BTreeMap, sync::Arc};
+///
+/// use hames_core::{events::EventBus, fence::Fence, registry::Registry, types::{AgentPath, SessionId, TurnLimits}};
+/// use hames_core::gate::{CallPolicy, DEFAULT_MAX_ACTIONS_PER_HOUR, Gate, HourWindow, NoApprover};
+/// use hames_core::turn::{Engine, EngineParts, Session, UserInput};
+/// use hames_testkit::{FixedClock, MemoryTranscript, Script, ScriptedProvider};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let actions = Arc::new(HourWindow::default());
+/// let engine = Engine::new(EngineParts {
+///     provider: Arc::new(ScriptedProvider::new([Script::text("Hello!")])),
+///     model: "a-model".to_owned(),
+///     max_output_tokens: None,
+///     system_prompt: Some("Answer briefly.".to_owned()),
+///     registry: Registry::builder().build(),
+///     gate: Gate::new(CallPolicy::default(), Arc::new(NoApprover), actions, DEFAULT_MAX_ACTIONS_PER_HOUR),
+///     limits: TurnLimits::default(),
+///     results: None,
+///     bus: EventBus::default(),
+///     clock: Arc::new(FixedClock::at(0)),
+/// });
+/// let transcript = Arc::new(MemoryTranscript::new());
+/// let mut session = Session::create(SessionId::new("first"), AgentPath::root(), transcript, BTreeMap::new())?;
+/// let end = engine.run(&mut session, UserInput::text("Hi"), &Fence::new()).await?;
+/// assert_eq!(end.text(), "Hello!");
+/// # Ok(()) }
+/// ```
 pub struct Engine {
     parts: EngineParts,
 }
@@ -201,7 +230,7 @@ impl<'a> Turn<'a> {
             if !calls.is_empty() {
                 self.run_calls(&calls, &stop).await?;
             } else if !is_empty {
-                return Ok(TurnEnd::Completed { text: std::mem::take(&mut self.reached) });
+                return Ok(TurnEnd::Completed { text: self.reached.clone() });
             } else if was_asked_again {
                 return Ok(self.stayed_empty());
             } else {

@@ -1,0 +1,22 @@
+//! Tests of the core through its public API: scripted provider, paused clock, no sleeping.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::needless_pass_by_value,
+    clippy::large_futures,
+    reason = "test"
+)]
+
+mod batch;
+mod contracts;
+mod ends;
+mod gate;
+mod interrupts;
+mod properties;
+mod restore;
+mod results;
+mod retries;
+mod support;
+mod turns;
