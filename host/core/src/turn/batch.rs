@@ -18,22 +18,23 @@ impl Turn<'_> {
     /// Runs the calls of a reply. On an error some calls may still be open; ending the turn closes them.
     pub(super) async fn run_calls(&mut self, calls: &[ToolCall], stop: &StopReason) -> Result<(), Stop> {
         let mut rest = calls;
-        while let Some(first) = rest.first() {
-            let together = rest.iter().take_while(|call| self.may_run_beside_others(call)).count();
-            let (group, after) = rest.split_at(together.max(1).min(rest.len()));
-            let is_last = after.is_empty();
-            if group.len() > 1 && self.engine.limits.max_parallel_calls > 1 {
-                self.run_together(group, stop, is_last).await?;
-            } else {
-                self.run_alone(first, writing(stop, is_last && group.len() == 1)).await?;
+        while !rest.is_empty() {
+            let (group, after) = rest.split_at(self.group_len(rest));
+            match group {
+                [call] => self.run_alone(call, writing(stop, after.is_empty())).await?,
+                _ => self.run_together(group, stop, after.is_empty()).await?,
             }
-            rest = if group.len() > 1 && self.engine.limits.max_parallel_calls <= 1 {
-                rest.get(1..).unwrap_or_default()
-            } else {
-                after
-            };
+            rest = after;
         }
         Ok(())
+    }
+
+    /// How many of the next calls run side by side: at least one, as `calls` is not empty.
+    fn group_len(&self, calls: &[ToolCall]) -> usize {
+        if self.engine.limits.max_parallel_calls <= 1 {
+            return 1;
+        }
+        calls.iter().take_while(|call| self.may_run_beside_others(call)).count().max(1)
     }
 
     fn may_run_beside_others(&self, call: &ToolCall) -> bool {
@@ -92,6 +93,7 @@ impl Turn<'_> {
             let joined = match self.fence.race(running.join_next()).await {
                 Ok(joined) => joined,
                 Err(reason) => {
+                    running.abort_all();
                     return self.interrupt_group(group.iter().enumerate().skip(next), done, reason);
                 }
             };
