@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use hames_core::gate::{Action, CallPolicy, Capabilities, EffectActions};
 use serde::{Deserialize, Serialize};
@@ -60,14 +61,14 @@ fn is_nothing(grant: &Capabilities) -> bool {
 }
 
 /// The checked policy.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Policy {
     /// Rules on calls.
     pub calls: CallPolicy,
     /// Actions (write or external) in a rolling hour.
     pub max_actions_per_hour: u32,
     /// Why everything is refused, if the file could not be used.
-    pub problem: Option<ConfigError>,
+    pub problem: Option<Arc<ConfigError>>,
     plugins: BTreeMap<String, PluginPolicy>,
     first_party: BTreeMap<String, PluginPolicy>,
     secrets: BTreeMap<String, String>,
@@ -147,7 +148,7 @@ impl Policy {
                 source: format!("{} (unusable: everything is refused)", file.display()),
             },
             max_actions_per_hour: 0,
-            problem: Some(problem),
+            problem: Some(Arc::new(problem)),
             plugins: BTreeMap::new(),
             first_party: BTreeMap::new(),
             secrets: BTreeMap::new(),

@@ -191,16 +191,8 @@ impl HarnessBuilder {
     /// Loads the plugins and wires everything.
     pub async fn build(self) -> Result<Harness, HarnessError> {
         let (provider, model) = self.provider.clone().ok_or(HarnessError::NoProvider)?;
-        let results = self.results();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let loaded = self.load().await?;
-        let Toolbox { registry, plugins, problems } = self.register(loaded, results.as_ref())?;
-        let gate = Gate::new(
-            self.policy.calls.clone(),
-            Arc::clone(&self.approver),
-            self.actions(),
-            self.policy.max_actions_per_hour,
-        );
+        let Toolbox { registry, gate, results, plugins, problems } = self.toolbox().await?;
         let engine = Engine::new(EngineParts {
             provider,
             model,
@@ -252,6 +244,21 @@ impl HarnessBuilder {
         Ok(Loaded { sandbox: Some(sandbox), plugins, problems })
     }
 
+    /// Tools and gate without a model: what `hames plugin call` needs.
+    pub(crate) async fn toolbox(&self) -> Result<Toolbox, HarnessError> {
+        let results = self.results();
+        let loaded = self.load().await?;
+        let gate = Gate::new(
+            self.policy.calls.clone(),
+            Arc::clone(&self.approver),
+            self.actions(),
+            self.policy.max_actions_per_hour,
+        );
+        let Loaded { plugins, mut problems, .. } = loaded;
+        let registry = self.register(&plugins, results.as_ref(), &mut problems)?;
+        Ok(Toolbox { registry, gate, results, plugins, problems })
+    }
+
     async fn load_granted(&self, loader: &Loader<'_>) -> Result<Vec<LoadedPlugin>, HarnessError> {
         let mut plugins = Vec::new();
         for (source, grant) in &self.granted {
@@ -265,10 +272,10 @@ impl HarnessBuilder {
 
     fn register(
         &self,
-        loaded: Loaded,
+        plugins: &[LoadedPlugin],
         results: Option<&Arc<dyn ResultStore>>,
-    ) -> Result<Toolbox, HarnessError> {
-        let Loaded { plugins, mut problems, .. } = loaded;
+        problems: &mut Vec<PluginProblem>,
+    ) -> Result<Registry, HarnessError> {
         let mut registry = Registry::builder();
         // The embedder's own tools come first: a plugin never takes their names.
         for tool in &self.tools {
@@ -277,7 +284,7 @@ impl HarnessBuilder {
         if let Some(results) = results {
             registry.add(Arc::new(ReadResult::new(Arc::clone(results))))?;
         }
-        for plugin in &plugins {
+        for plugin in plugins {
             for tool in &plugin.tools {
                 if let Err(error) = registry.add(Arc::clone(tool)) {
                     let plugin = plugin.plugin.name().to_owned();
@@ -285,7 +292,7 @@ impl HarnessBuilder {
                 }
             }
         }
-        Ok(Toolbox { registry: registry.build(), plugins, problems })
+        Ok(registry.build())
     }
 
     fn results(&self) -> Option<Arc<dyn ResultStore>> {
@@ -334,10 +341,13 @@ pub struct Loaded {
     pub problems: Vec<PluginProblem>,
 }
 
-struct Toolbox {
-    registry: Registry,
-    plugins: Vec<LoadedPlugin>,
-    problems: Vec<PluginProblem>,
+/// Everything that a call needs.
+pub(crate) struct Toolbox {
+    pub(crate) registry: Registry,
+    pub(crate) gate: Gate,
+    results: Option<Arc<dyn ResultStore>>,
+    pub(crate) plugins: Vec<LoadedPlugin>,
+    pub(crate) problems: Vec<PluginProblem>,
 }
 
 /// The operator's credentials behind the sandbox's port.

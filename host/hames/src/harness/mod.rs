@@ -18,7 +18,7 @@ use hames_core::turn::{Engine, Session as CoreSession, UserInput};
 use hames_core::types::{AgentPath, Cost, SessionId, Usage};
 use tokio::sync::Mutex;
 
-pub use builder::HarnessBuilder;
+pub use builder::{HarnessBuilder, Loaded};
 pub use turn::TurnHandle;
 
 use crate::error::HarnessError;

@@ -1,0 +1,138 @@
+//! Asking the person at the terminal. Requests travel to the loop that prints events, so that a question never stands in
+//! the middle of streamed text; the answer is read from the terminal itself, not from a piped standard input.
+
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+
+use async_trait::async_trait;
+use hames_core::fence::Fence;
+use hames_core::gate::{Approval, ApprovalRequest, Approver};
+use hames_core::results::one_safe_line;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::{mpsc, oneshot};
+
+use super::console::Console;
+
+/// Arguments longer than this are cut in the question.
+const MAX_ARGUMENT_BYTES: usize = 2000;
+/// An answer longer than this is none.
+const MAX_ANSWER_BYTES: usize = 1000;
+
+/// A request on its way to the person.
+pub(super) struct Asked {
+    request: ApprovalRequest,
+    answer: oneshot::Sender<Approval>,
+}
+
+/// Where requests arrive.
+pub(super) type ApprovalDesk = mpsc::Receiver<Asked>;
+
+/// Puts requests on the desk.
+pub(super) struct AskingApprover {
+    desk: mpsc::Sender<Asked>,
+}
+
+impl AskingApprover {
+    pub(super) fn new(desk: mpsc::Sender<Asked>) -> Self {
+        Self { desk }
+    }
+}
+
+#[async_trait]
+impl Approver for AskingApprover {
+    async fn approve(&self, request: &ApprovalRequest) -> Approval {
+        let (sender, answer) = oneshot::channel();
+        let asked = Asked { request: request.clone(), answer: sender };
+        // Fails closed: a desk that is gone, or a question that was dropped, is a no.
+        let nobody = || Approval::Unavailable("nobody is at the terminal".to_owned());
+        if self.desk.send(asked).await.is_err() {
+            return nobody();
+        }
+        answer.await.unwrap_or_else(|_| nobody())
+    }
+}
+
+/// `--approve always`.
+pub(super) struct AlwaysApprover;
+
+#[async_trait]
+impl Approver for AlwaysApprover {
+    async fn approve(&self, _request: &ApprovalRequest) -> Approval {
+        Approval::Yes
+    }
+}
+
+impl Asked {
+    /// Asks and passes the answer on. An interrupt leaves it unanswered, which is a no.
+    pub(super) async fn settle(self, console: &Console, fence: &Fence) {
+        let Self { request, answer } = self;
+        console.note(&format!(
+            "? {} of `{}` wants to run (effect {}, asked by {})\n  {}",
+            request.tool,
+            request.origin,
+            request.effect,
+            request.reason,
+            one_safe_line(&request.arguments_json, MAX_ARGUMENT_BYTES),
+        ));
+        console.ask("  allow it? [y]es, [n]o, [a]lways in this session, or words for the model: ");
+        let approval = match fence.race(read_answer()).await {
+            Ok(Ok(line)) => understand(&line),
+            Ok(Err(cause)) => Approval::Unavailable(format!("the terminal cannot be read: {cause}")),
+            Err(_) => return,
+        };
+        // silent: the call is gone, and with it the question.
+        let _ = answer.send(approval);
+    }
+}
+
+/// Anything but a clear yes is a no.
+fn understand(line: &str) -> Approval {
+    match line.trim().to_lowercase().as_str() {
+        "y" | "yes" => Approval::Yes,
+        "a" | "always" => Approval::YesForSession,
+        "" | "n" | "no" => Approval::No(String::new()),
+        _ => Approval::No(line.trim().to_owned()),
+    }
+}
+
+/// Reads a line from the terminal. What was typed before the question is thrown away: it was no answer to it.
+async fn read_answer() -> std::io::Result<String> {
+    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let terminal = OpenOptions::new().read(true).custom_flags(nonblocking).open("/dev/tty")?;
+    let terminal = AsyncFd::register(terminal)?;
+    let mut buffer = [0_u8; 256];
+    while let Ok(1..) = read(terminal.get_ref(), &mut buffer) {}
+    let mut line = Vec::new();
+    loop {
+        let mut ready = terminal.readable().await?;
+        match ready.try_io(|terminal| read(terminal.get_ref(), &mut buffer)) {
+            Err(_would_block) => {}
+            Ok(Ok(0)) => return Ok(String::new()),
+            Ok(Ok(count)) => {
+                line.extend_from_slice(buffer.get(..count).unwrap_or_default());
+                if line.contains(&b'\n') || line.len() > MAX_ANSWER_BYTES {
+                    return Ok(String::from_utf8_lossy(&line).into_owned());
+                }
+            }
+            Ok(Err(cause)) => return Err(cause),
+        }
+    }
+}
+
+fn read(mut terminal: &File, buffer: &mut [u8]) -> std::io::Result<usize> {
+    terminal.read(buffer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_clear_yes_is_one() {
+        assert_eq!(understand("y\n"), Approval::Yes);
+        assert_eq!(understand(" Always "), Approval::YesForSession);
+        assert_eq!(understand(""), Approval::No(String::new()));
+        assert_eq!(understand("yesterday\n"), Approval::No("yesterday".to_owned()));
+    }
+}

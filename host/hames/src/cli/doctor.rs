@@ -1,0 +1,161 @@
+//! `hames doctor`: what is found, what is set and from where, and whether the sandbox's limits really bite.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use hames_providers::detect::{KNOWN_LOCAL_SERVERS, KNOWN_PROVIDERS, PROBE_TIMEOUT, probe_local};
+
+use super::start::{CliError, Start};
+use crate::words::chain;
+
+/// How long a compiler may take to say its version.
+const TOOLCHAIN_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(3);
+
+/// One line of the report.
+struct Line {
+    topic: &'static str,
+    is_well: bool,
+    text: String,
+}
+
+pub(super) async fn doctor(start: &Start) -> Result<u8, CliError> {
+    let mut lines = settings(start);
+    lines.extend(places(start));
+    lines.extend(model(start).await);
+    lines.extend(plugins(start).await);
+    lines.push(guest_toolchain().await);
+    let is_well = lines.iter().all(|line| line.is_well);
+    if start.console.is_json() {
+        let lines: Vec<_> = lines
+            .iter()
+            .map(|line| serde_json::json!({"topic": line.topic, "ok": line.is_well, "text": line.text}))
+            .collect();
+        start.console.json(&lines);
+    } else {
+        for line in &lines {
+            let mark = if line.is_well { "✓" } else { "✗" };
+            start.console.data(&format!("{mark} {:<10} {}", line.topic, line.text));
+        }
+    }
+    Ok(u8::from(!is_well))
+}
+
+fn well(topic: &'static str, text: impl Into<String>) -> Line {
+    Line { topic, is_well: true, text: text.into() }
+}
+
+fn ill(topic: &'static str, text: impl Into<String>) -> Line {
+    Line { topic, is_well: false, text: text.into() }
+}
+
+/// Every setting that is not a default, with its origin.
+fn settings(start: &Start) -> Vec<Line> {
+    let settings = &start.settings;
+    let mut lines = vec![
+        well("version", concat!("hames ", env!("CARGO_PKG_VERSION"))),
+        well("workspace", settings.workspace.display().to_string()),
+    ];
+    for (name, value) in
+        [("provider", &settings.provider), ("model", &settings.model), ("base_url", &settings.base_url)]
+    {
+        if let Some(value) = value {
+            lines.push(well("setting", format!("{name} = {} (from {})", value.value, value.origin)));
+        }
+    }
+    lines.push(well(
+        "setting",
+        format!("approve = {} (from {})", settings.approve.value.as_str(), settings.approve.origin),
+    ));
+    for (name, origin) in &settings.limit_origins {
+        lines.push(well("setting", format!("limits.{name} (from {origin})")));
+    }
+    lines.push(match &start.policy.problem {
+        None => well("policy", start.policy.calls.source.clone()),
+        Some(problem) => ill("policy", format!("everything is refused: {}", chain(&**problem))),
+    });
+    lines
+}
+
+fn places(start: &Start) -> Vec<Line> {
+    let paths = &start.settings.paths;
+    let place = |topic, path: &Path, what: &str| {
+        if !path.exists() {
+            return well(topic, format!("{} (not there yet)", path.display()));
+        }
+        match std::fs::metadata(path) {
+            Ok(facts) if facts.is_dir() && !facts.permissions().readonly() => {
+                well(topic, format!("{}{what}", path.display()))
+            }
+            Ok(_) => ill(topic, format!("{} is no folder that can be written", path.display())),
+            Err(cause) => ill(topic, format!("{}: {cause}", path.display())),
+        }
+    };
+    let sessions = std::fs::read_dir(paths.sessions_dir()).map_or(0, Iterator::count);
+    vec![
+        place("config", &paths.config_dir, ""),
+        place("state", &paths.state_dir, &format!(" ({sessions} sessions)")),
+        place("cache", &paths.cache_dir, ""),
+    ]
+}
+
+async fn model(start: &Start) -> Vec<Line> {
+    let environment = start.settings.environment();
+    let mut lines = Vec::new();
+    for known in KNOWN_PROVIDERS.iter().filter(|known| environment.var(known.key_variable).is_some()) {
+        lines.push(well("key", format!("{} is set ({})", known.key_variable, known.id)));
+    }
+    for server in probe_local(KNOWN_LOCAL_SERVERS, PROBE_TIMEOUT).await {
+        lines.push(well(
+            "server",
+            format!("{} at {}: {} models", server.id, server.base_url, server.models.len()),
+        ));
+    }
+    lines.push(match crate::provider::choose(&start.settings).await {
+        Ok(choice) => {
+            well("model", format!("{} of {}: {}", choice.model, choice.provider.id(), choice.reason))
+        }
+        Err(error) => {
+            ill("model", format!("{}\n  hint: {}", chain(&error), error.hint().unwrap_or_default()))
+        }
+    });
+    lines
+}
+
+async fn plugins(start: &Start) -> Vec<Line> {
+    let mut lines = Vec::new();
+    match start.builder().load().await {
+        Ok(loaded) => {
+            for plugin in &loaded.plugins {
+                let tools = plugin.plugin.specs().len();
+                lines.push(well("plugin", format!("{} ({tools} tools)", plugin.plugin.name())));
+            }
+            if loaded.plugins.is_empty() {
+                lines.push(ill(
+                    "plugin",
+                    "none is loaded: build them with `cargo xtask guests`, or set HAMES_PLUGIN_DIR",
+                ));
+            }
+            for problem in &loaded.problems {
+                lines.push(ill("plugin", format!("{}: {}", problem.plugin, problem.message)));
+            }
+        }
+        Err(error) => lines.push(ill("plugin", chain(&error))),
+    }
+    lines
+}
+
+/// What compiles plugins: only their authors need it, so its absence is no illness.
+async fn guest_toolchain() -> Line {
+    for (program, arguments) in [("rustc", vec!["+hames-wasm", "--version"]), ("rustc", vec!["--version"])] {
+        let mut command = tokio::process::Command::new(program);
+        command.args(&arguments).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+        if let Ok(Ok(output)) = tokio::time::timeout(TOOLCHAIN_TIMEOUT, command.output()).await
+            && output.status.success()
+        {
+            let version = String::from_utf8_lossy(&output.stdout);
+            let linked = if arguments.len() > 1 { " (toolchain `hames-wasm`)" } else { "" };
+            return well("guests", format!("{}{linked}", version.trim()));
+        }
+    }
+    well("guests", "no Rust toolchain found; only needed to build plugins")
+}

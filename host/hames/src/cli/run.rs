@@ -1,0 +1,38 @@
+//! `hames run`: one turn.
+
+use std::io::Read;
+
+use super::args::RunArgs;
+use super::drive;
+use super::interrupt::Interrupts;
+use super::start::{CliError, Start};
+
+/// A prompt from standard input is not longer than this: beyond it, no model reads it whole.
+const MAX_PROMPT_BYTES: u64 = 8 * 1024 * 1024;
+
+pub(super) async fn run(start: &Start, args: &RunArgs, interrupts: &Interrupts) -> Result<u8, CliError> {
+    let prompt = if args.prompt == "-" { read_prompt()? } else { args.prompt.clone() };
+    if prompt.trim().is_empty() {
+        return Err(CliError::input("the prompt is empty", "hames run \"what is in this folder?\""));
+    }
+    let (harness, mut desk) = start.harness().await?;
+    let session = drive::open(start, &harness, args.session.as_deref())?;
+    let end = drive::turn(start, &session, &mut desk, interrupts, prompt).await?;
+    let status = drive::status(&end, interrupts);
+    if status != 0 && !start.console.is_json() {
+        start.console.note(&format!("go on with: hames run --session {} \"…\"", session.id()));
+    }
+    Ok(status)
+}
+
+fn read_prompt() -> Result<String, CliError> {
+    let mut text = String::new();
+    let failed = |source| CliError::Io { action: "read the prompt from standard input".to_owned(), source };
+    let read =
+        std::io::stdin().lock().take(MAX_PROMPT_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
+    if read as u64 > MAX_PROMPT_BYTES {
+        let message = format!("the prompt on standard input is longer than {MAX_PROMPT_BYTES} bytes");
+        return Err(CliError::input(message, "put it into a file of the workspace and ask about the file"));
+    }
+    Ok(text)
+}

@@ -1,0 +1,118 @@
+//! What every command begins with: settings, policy, and from them a harness.
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+
+use hames_core::gate::{Approver, NoApprover};
+use tokio::sync::mpsc;
+
+use super::approve::{AlwaysApprover, ApprovalDesk, AskingApprover};
+use super::console::Console;
+use crate::config::{ApproveMode, Environment, Origin, Overrides, Policy, Settings};
+use crate::error::HarnessError;
+use crate::harness::{Harness, HarnessBuilder};
+use crate::words::chain;
+
+/// Why a command failed.
+#[derive(Debug)]
+pub(super) enum CliError {
+    /// Something of the library.
+    Harness(HarnessError),
+    /// What was typed makes no sense.
+    Input { message: String, hint: Option<String> },
+    /// The system refused.
+    Io { action: String, source: std::io::Error },
+}
+
+impl<E: Into<HarnessError>> From<E> for CliError {
+    fn from(error: E) -> Self {
+        Self::Harness(error.into())
+    }
+}
+
+impl CliError {
+    pub(super) fn input(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Input { message: message.into(), hint: Some(hint.into()) }
+    }
+
+    pub(super) fn words(&self) -> String {
+        match self {
+            Self::Harness(error) => chain(error),
+            Self::Input { message, .. } => message.clone(),
+            Self::Io { action, source } => format!("cannot {action}: {source}"),
+        }
+    }
+
+    pub(super) fn hint(&self) -> Option<String> {
+        match self {
+            Self::Harness(error) => error.hint(),
+            Self::Input { hint, .. } => hint.clone(),
+            Self::Io { .. } => None,
+        }
+    }
+
+    pub(super) fn status(&self) -> u8 {
+        match self {
+            Self::Harness(error) if !error.is_input() => 2,
+            Self::Harness(_) | Self::Input { .. } => 1,
+            Self::Io { .. } => 2,
+        }
+    }
+}
+
+/// Settings and policy of one run of the program.
+pub(super) struct Start {
+    pub(super) settings: Settings,
+    pub(super) policy: Policy,
+    pub(super) console: Console,
+}
+
+impl Start {
+    pub(super) fn new(
+        environment: &Environment,
+        overrides: &Overrides,
+        console: &Console,
+    ) -> Result<Self, CliError> {
+        let settings = Settings::load(environment, overrides)?;
+        let file = &settings.policy_file;
+        let policy = Policy::load(&file.value, file.origin != Origin::Default, environment);
+        if let Some(problem) = &policy.problem {
+            let words = format!("the policy is unusable, everything is refused: {}", chain(&**problem));
+            console.warning(&words, problem.hint().as_deref());
+        }
+        Ok(Self { settings, policy, console: console.clone() })
+    }
+
+    /// A builder with everything but provider and approver.
+    pub(super) fn builder(&self) -> HarnessBuilder {
+        Harness::builder().settings(&self.settings).policy(self.policy.clone())
+    }
+
+    /// Everything that a turn needs, and the desk at which approvals arrive.
+    pub(super) async fn harness(&self) -> Result<(Harness, ApprovalDesk), CliError> {
+        let (approver, desk) = self.approver();
+        let choice = crate::provider::choose(&self.settings).await?;
+        let builder = self.builder().provider(choice.provider, choice.model).approver(approver);
+        let harness = Box::pin(builder.build()).await?;
+        self.show_problems(harness.problems());
+        Ok((harness, desk))
+    }
+
+    /// Who answers when the policy says `ask`. Fails closed: without a terminal nobody does, and the answer is no.
+    pub(super) fn approver(&self) -> (Arc<dyn Approver>, ApprovalDesk) {
+        let (sender, desk) = mpsc::channel(1);
+        let approver: Arc<dyn Approver> = match self.settings.approve.value {
+            ApproveMode::Always => Arc::new(AlwaysApprover),
+            ApproveMode::Ask if std::io::stderr().is_terminal() => Arc::new(AskingApprover::new(sender)),
+            ApproveMode::Ask | ApproveMode::Never => Arc::new(NoApprover),
+        };
+        (approver, desk)
+    }
+
+    pub(super) fn show_problems(&self, problems: &[crate::harness::plugins::PluginProblem]) {
+        for problem in problems {
+            let message = format!("plugin `{}`: {}", problem.plugin, problem.message);
+            self.console.warning(&message, problem.hint.as_deref());
+        }
+    }
+}
