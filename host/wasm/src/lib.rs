@@ -7,10 +7,35 @@
 #![deny(missing_docs)]
 
 mod bindings;
+mod cache;
+mod call;
+mod code;
+mod digest;
+mod engine;
+mod error;
 mod grants;
+mod host;
 mod limits;
+mod manifest;
 mod meter;
+mod output;
+mod plugin;
+mod run;
+mod sandbox;
+mod specs;
 mod state;
+mod ticker;
+mod world;
 
-pub use grants::{GrantError, GrantSources, Grants};
+pub use cache::CacheError;
+pub use digest::{Digest, InvalidDigest};
+pub use engine::EngineOptions;
+pub use error::{CallError, CountedLimit, EngineError, LoadError, Warning};
+pub use grants::{
+    Denial, GrantError, GrantSources, Grants, HttpClient, NoSecrets, Resolve, Secret, SecretSource, SessionDisk,
+    SystemResolver, UrlError, Workspace, WorkspaceError, intersect,
+};
 pub use limits::Limits;
+pub use manifest::{MANIFEST_FILE, Manifest, WIT_VERSION};
+pub use plugin::{LoadOptions, Plugin, PluginSource};
+pub use sandbox::{Sandbox, SandboxOptions};
