@@ -15,7 +15,7 @@ pub struct ApprovalRequest {
     pub origin: String,
     /// What it could do.
     pub effect: Effect,
-    /// The checked arguments as JSON text.
+    /// The checked arguments as JSON text. Written by the model: show it through `results::one_safe_line` or escaped.
     pub arguments_json: String,
     /// The policy rule that asks.
     pub reason: String,

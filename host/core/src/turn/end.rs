@@ -3,6 +3,7 @@
 use super::{Stop, Turn, TurnError};
 use crate::fence::FenceReason;
 use crate::provider::ProviderError;
+use crate::results::one_safe_line;
 use crate::transcript::{Record, TranscriptError};
 use crate::types::{EventKind, FailureKind, Message, ToolCall, ToolFailure, TurnEnd};
 
@@ -115,8 +116,7 @@ impl Turn<'_> {
                 }
             }
             Err(Stop::Provider(error)) => {
-                let message =
-                    format!("no closing words: {}", crate::results::one_safe_line(&error.message, 500));
+                let message = format!("no closing words: {}", one_safe_line(&error.message, 500));
                 self.voice.say(EventKind::Warning { message });
             }
             Err(stop) => return Err(stop),
@@ -135,10 +135,14 @@ impl Turn<'_> {
     }
 }
 
-/// The error, its causes, its hint.
+/// Bytes of an error shown to people, causes included.
+const MAX_ERROR_BYTES: usize = 4096;
+
+/// The error, its causes, its hint. A server's words are made safe to print.
 fn in_words(error: &ProviderError) -> String {
-    let hint = error.hint.as_ref().map_or_else(String::new, |hint| format!("\nhint: {hint}"));
-    format!("{}{hint}", chain(error))
+    let safe = |text: &str| one_safe_line(text, MAX_ERROR_BYTES);
+    let hint = error.hint.as_ref().map_or_else(String::new, |hint| format!("\nhint: {}", safe(hint)));
+    format!("{}{hint}", safe(&chain(error)))
 }
 
 fn chain(error: &dyn std::error::Error) -> String {
