@@ -12,8 +12,10 @@ mod http;
 mod models;
 pub mod openai_chat;
 pub mod recorded;
-#[cfg(test)]
-mod scripted_server;
 mod sse;
 
 pub use http::{ApiKey, HttpOptions, ProviderConfigError};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

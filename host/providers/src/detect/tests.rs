@@ -1,8 +1,9 @@
 #![allow(clippy::unwrap_used, reason = "test")]
 
+use hames_testkit::{HttpReply, ModelServer};
+
 use super::*;
 use crate::openai_chat::OpenAiChat;
-use crate::scripted_server::{Answer, ScriptedServer};
 
 #[test]
 fn every_known_provider_can_be_built() {
@@ -15,28 +16,28 @@ fn every_known_provider_can_be_built() {
 
 #[tokio::test]
 async fn only_servers_that_list_models_are_found() {
-    let json = "content-type: application/json\r\n";
-    let good =
-        ScriptedServer::start([Answer::status("200 OK", json, r#"{"data":[{"id":"m1"},{"id":"m2"}]}"#)])
-            .await;
-    let other = ScriptedServer::start([Answer::status("200 OK", json, r#"{"hello":"world"}"#)]).await;
-    let absent = ScriptedServer::start([Answer::status("404 Not Found", "", "")]).await;
+    let serving =
+        async |status, body: &str| ModelServer::start([HttpReply::json(status, body)]).await.unwrap();
+    let good = serving(200, r#"{"data":[{"id":"m1"},{"id":"m2"}]}"#).await;
+    let other = serving(200, r#"{"hello":"world"}"#).await;
+    let absent = serving(404, "").await;
     // A constant in real life, so the type wants 'static text.
     let server =
         |id, url: &str| KnownLocalServer { id, base_url: Box::leak(url.to_owned().into_boxed_str()) };
     let servers = [
-        server("absent", &absent.base_url),
-        server("other", &other.base_url),
-        server("good", &good.base_url),
+        server("absent", &absent.base_url()),
+        server("other", &other.base_url()),
+        server("good", &good.base_url()),
     ];
     let found = probe_local(&servers, Duration::from_secs(5)).await;
     assert_eq!(
         found,
         [LocalServer {
             id: "good".to_owned(),
-            base_url: good.base_url.clone(),
+            base_url: good.base_url(),
             models: vec!["m1".to_owned(), "m2".to_owned()],
         }]
     );
-    assert!(good.seen().iter().all(|request| request.head.starts_with("get /v1/models ")));
+    let asked: Vec<_> = good.requests().into_iter().map(|request| (request.method, request.path)).collect();
+    assert_eq!(asked, [("GET".to_owned(), "/v1/models".to_owned())]);
 }

@@ -5,18 +5,33 @@ use std::time::Duration;
 use futures::StreamExt;
 use hames_core::provider::{ChatReply, ProviderErrorKind, ReplyEvent, StopReason};
 use hames_core::types::{Message, SessionId, ToolSpec};
+use hames_testkit::{HttpReply, ModelServer, Piece, SseReply, contract};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 use super::*;
-use crate::scripted_server::{Answer, ScriptedServer, Then};
 
 const KEY: &str = "sk-very-secret-key";
-const HELLO: &str = concat!(
-    "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hel\"}}]}\n\n",
-    "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"lo\"},\"finish_reason\":\"stop\"}]}\n\n",
-    "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":2}}\n\n",
-    "data: [DONE]\n\n",
-);
-const HALF: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hel\"}}]}\n\n";
+
+/// A whole reply: `Hello you`, with usage.
+fn hello() -> SseReply {
+    SseReply::text("Hello you").usage(3, 2)
+}
+
+/// The first word of a reply, and nothing that ends it.
+fn half() -> SseReply {
+    SseReply::new().delta(&json!({ "content": "Hel" }))
+}
+
+/// Goes on with `then` after the whole body.
+fn and_then(reply: HttpReply, then: Piece) -> HttpReply {
+    reply.after(usize::MAX, then)
+}
+
+async fn serve(replies: impl IntoIterator<Item = HttpReply>) -> ModelServer {
+    ModelServer::start(replies).await.unwrap()
+}
 
 fn provider(base_url: &str) -> OpenAiChat {
     OpenAiChat::new(OpenAiChatOptions {
@@ -82,82 +97,68 @@ fn everything(error: &ProviderError) -> String {
 
 #[tokio::test]
 async fn one_connection_carries_requests_that_are_prefixes_of_each_other() {
-    let server = ScriptedServer::start((0..4).map(|_| Answer::sse(HELLO))).await;
-    let provider = provider(&server.base_url);
+    let server = serve((0..4).map(|_| hello().done())).await;
+    let provider = provider(&server.base_url());
     let mut messages = vec![user("first")];
     for round in 0..4 {
         let (text, reply) = ask(&provider, &messages).await;
         let reply = reply.unwrap();
-        assert_eq!((text.as_str(), reply.text.as_str(), &reply.stop), ("Hello", "Hello", &StopReason::End));
+        assert_eq!(
+            (text.as_str(), reply.text.as_str(), &reply.stop),
+            ("Hello you", "Hello you", &StopReason::End)
+        );
         assert_eq!(reply.usage.unwrap().total_tokens(), 5);
         messages.push(user(&format!("round {round}")));
     }
-    let seen = server.seen();
-    assert_eq!(seen.iter().map(|request| request.connection).collect::<Vec<_>>(), [0, 0, 0, 0]);
-    for request in &seen {
-        assert!(request.head.starts_with("post /v1/chat/completions http/1.1\r\n"), "{}", request.head);
-        assert!(request.head.contains(&format!("authorization: bearer {KEY}\r\n")));
-        assert!(request.head.contains(&format!("content-length: {}\r\n", request.body.len())));
-        assert!(request.head.contains("content-type: application/json\r\n"));
-        assert!(!request.head.contains("transfer-encoding"));
+    assert_eq!(server.connections(), 1);
+    let requests = server.requests();
+    assert_eq!(requests.len(), 4);
+    for request in &requests {
+        assert_eq!((request.method.as_str(), request.path.as_str()), ("POST", "/v1/chat/completions"));
+        assert_eq!(request.header("authorization"), Some(format!("Bearer {KEY}").as_str()));
+        assert_eq!(request.header("content-length"), Some(request.body.len().to_string().as_str()));
+        assert_eq!(request.header("content-type"), Some("application/json"));
+        assert_eq!(request.header("transfer-encoding"), None);
     }
-    for pair in seen.windows(2) {
-        assert!(pair[1].body.starts_with(pair[0].body.strip_suffix("]}").unwrap()));
+    for pair in requests.windows(2) {
+        assert!(pair[1].body.starts_with(pair[0].body.strip_suffix(b"]}").unwrap()));
     }
 }
 
 #[tokio::test]
 async fn every_refusal_is_one_request_and_never_shows_the_key() {
     let quoting = format!(r#"{{"error":{{"message":"wrong key {KEY}","code":"x"}}}}"#);
+    let refusing = |status, body: &str| HttpReply::json(status, body);
+    let moved = refusing(307, "").header("location", "http://127.0.0.1:9/v2");
     let table = [
-        (
-            "429 Too Many Requests",
-            "retry-after: 2\r\n",
-            "{}",
-            ProviderErrorKind::RateLimited,
-            Some(2000),
-            None,
-        ),
-        ("500 Oops", "", "<html>oops", ProviderErrorKind::Overloaded, None, None),
-        ("529 Busy", "retry-after-ms: 70\r\n", "", ProviderErrorKind::Overloaded, Some(70), None),
-        ("401 No", "", quoting.as_str(), ProviderErrorKind::Auth, None, Some("TEST_KEY")),
-        ("402 Pay", "", "{}", ProviderErrorKind::Quota, None, Some("billing")),
-        (
-            "404 Not Found",
-            "",
-            r#"{"detail":"Not Found"}"#,
-            ProviderErrorKind::InvalidRequest,
-            None,
-            Some("`m1`"),
-        ),
-        (
-            "307 Away",
-            "location: http://127.0.0.1:9/v2\r\n",
-            "",
-            ProviderErrorKind::InvalidRequest,
-            None,
-            Some("base URL"),
-        ),
+        (refusing(429, "{}").header("retry-after", "2"), ProviderErrorKind::RateLimited, Some(2000), None),
+        (HttpReply::of(500, "text/html", "<html>oops"), ProviderErrorKind::Overloaded, None, None),
+        (refusing(529, "").header("retry-after-ms", "70"), ProviderErrorKind::Overloaded, Some(70), None),
+        (refusing(401, &quoting), ProviderErrorKind::Auth, None, Some("TEST_KEY")),
+        (refusing(402, "{}"), ProviderErrorKind::Quota, None, Some("billing")),
+        (refusing(404, r#"{"detail":"Not Found"}"#), ProviderErrorKind::InvalidRequest, None, Some("`m1`")),
+        (moved, ProviderErrorKind::InvalidRequest, None, Some("base URL")),
     ];
-    for (status, headers, body, kind, wait, hint) in table {
-        let server = ScriptedServer::start([Answer::status(status, headers, body)]).await;
-        let (_, reply) = ask(&provider(&server.base_url), &[user("hi")]).await;
+    for (reply, kind, wait, hint) in table {
+        let status = reply.status;
+        let server = serve([reply]).await;
+        let (_, reply) = ask(&provider(&server.base_url()), &[user("hi")]).await;
         let error = reply.unwrap_err();
         assert_eq!((error.kind, error.retry_after_ms), (kind, wait), "{status}");
         let shown = error.hint.clone().unwrap_or_default();
         assert!(hint.is_none_or(|hint| shown.contains(hint)), "{status}: {shown}");
         assert!(!everything(&error).contains(KEY), "{status}");
-        assert_eq!(server.seen().len(), 1, "{status}");
+        assert_eq!(server.requests().len(), 1, "{status}");
     }
 }
 
 #[tokio::test]
 async fn a_stream_that_breaks_off_is_a_transport_error_after_its_text() {
-    let orderly = Answer::sse(HALF);
-    let broken = Answer::open_sse(HALF, Then::Close);
-    for answer in [orderly, broken] {
-        let server = ScriptedServer::start([answer]).await;
-        let (text, reply) = ask(&provider(&server.base_url), &[user("hi")]).await;
+    let orderly = half().without_done();
+    let broken = and_then(half().without_done(), Piece::Cut);
+    for reply in [orderly, broken] {
+        let server = serve([reply]).await;
+        let (text, reply) = ask(&provider(&server.base_url()), &[user("hi")]).await;
         assert_eq!(text, "Hel");
         assert_eq!(reply.unwrap_err().kind, ProviderErrorKind::Transport);
     }
@@ -165,52 +166,60 @@ async fn a_stream_that_breaks_off_is_a_transport_error_after_its_text() {
 
 #[tokio::test]
 async fn a_complete_reply_counts_although_the_body_never_ends() {
-    let endless = Answer::open_sse(HELLO, Then::Stall);
-    let cut = Answer::open_sse(HELLO.strip_suffix("data: [DONE]\n\n").unwrap(), Then::Close);
-    for answer in [endless, cut] {
-        let server = ScriptedServer::start([answer]).await;
-        let (text, reply) = ask(&provider(&server.base_url), &[user("hi")]).await;
-        assert_eq!((text.as_str(), reply.unwrap().usage.unwrap().output_tokens), ("Hello", 2));
+    let endless = and_then(hello().done(), Piece::Stall);
+    let cut = and_then(hello().without_done(), Piece::Cut);
+    for reply in [endless, cut] {
+        let server = serve([reply]).await;
+        let (text, reply) = ask(&provider(&server.base_url()), &[user("hi")]).await;
+        assert_eq!((text.as_str(), reply.unwrap().usage.unwrap().output_tokens), ("Hello you", 2));
     }
 }
 
 #[tokio::test]
-async fn silence_is_silence_and_dropping_the_stream_closes_the_connection() {
-    let mut server = ScriptedServer::start([Answer::open_sse(HALF, Then::Stall)]).await;
-    let provider = provider(&server.base_url);
-    let mut stream = open(&provider, &[user("hi")]).await.unwrap();
+async fn silence_is_silence() {
+    let server = serve([and_then(half().without_done(), Piece::Stall)]).await;
+    let mut stream = open(&provider(&server.base_url()), &[user("hi")]).await.unwrap();
     assert_eq!(stream.next().await.unwrap().unwrap(), ReplyEvent::Text("Hel".to_owned()));
     tokio::time::pause();
     assert!(tokio::time::timeout(Duration::from_secs(60), stream.next()).await.is_err());
-    tokio::time::resume();
-    drop(stream);
-    assert_eq!(server.closed.recv().await, Some(0));
 }
 
 #[tokio::test]
-async fn comments_are_a_sign_of_life() {
-    let server = ScriptedServer::start([Answer::open_sse(": still thinking\n\n", Then::Stall)]).await;
-    let mut stream = open(&provider(&server.base_url), &[user("hi")]).await.unwrap();
-    assert_eq!(stream.next().await.unwrap().unwrap(), ReplyEvent::KeepAlive);
+async fn dropping_the_stream_closes_the_connection() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let server = tokio::spawn(async move {
+        let (mut connection, _) = listener.accept().await.unwrap();
+        connection.read_buf(&mut Vec::with_capacity(4096)).await.unwrap();
+        let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n: hold on\n\n";
+        connection.write_all(head).await.unwrap();
+        // Ends when the client closes, in order or by a reset.
+        let _ = connection.read_to_end(&mut Vec::new()).await;
+    });
+    let mut stream = open(&provider(&base_url), &[user("hi")]).await.unwrap();
+    assert_eq!(stream.next().await.unwrap().unwrap(), ReplyEvent::KeepAlive, "a comment is a sign of life");
+    assert!(!server.is_finished());
+    drop(stream);
+    server.await.unwrap();
 }
 
 #[tokio::test]
 async fn replies_that_are_no_stream() {
-    let json = "content-type: application/json\r\n";
     let whole = r#"{"choices":[{"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}]}"#;
     let error = r#"{"error":{"message":"boom","code":503}}"#;
+    let (json, events) = ("application/json", "text/event-stream");
     let table = [
         (json, whole, Ok("Hi")),
         (json, error, Err(ProviderErrorKind::Overloaded)),
         (json, "{\"choices\":", Err(ProviderErrorKind::Malformed)),
         (json, "", Err(ProviderErrorKind::Malformed)),
-        ("content-type: text/html\r\n", "<h1>Welcome</h1>", Err(ProviderErrorKind::InvalidRequest)),
-        ("content-type: text/event-stream\r\n", "data: {oops\n\n", Err(ProviderErrorKind::Malformed)),
-        ("", "", Err(ProviderErrorKind::Transport)),
+        ("text/html", "<h1>Welcome</h1>", Err(ProviderErrorKind::InvalidRequest)),
+        (events, "data: {oops\n\n", Err(ProviderErrorKind::Malformed)),
+        (events, "", Err(ProviderErrorKind::Transport)),
     ];
-    for (headers, body, expected) in table {
-        let server = ScriptedServer::start([Answer::status("200 OK", headers, body)]).await;
-        let (text, reply) = ask(&provider(&server.base_url), &[user("hi")]).await;
+    for (media_type, body, expected) in table {
+        let server = serve([HttpReply::of(200, media_type, body)]).await;
+        let (text, reply) = ask(&provider(&server.base_url()), &[user("hi")]).await;
         match (reply, expected) {
             (Ok(reply), Ok(expected)) => {
                 assert_eq!((text.as_str(), reply.text.as_str()), (expected, expected))
@@ -223,14 +232,14 @@ async fn replies_that_are_no_stream() {
 
 #[tokio::test]
 async fn nobody_listens() {
-    let server = ScriptedServer::start([]).await;
-    let base_url = server.base_url.clone();
-    drop(server);
-    // The port may still be open for a moment after the listener is dropped with its task.
-    tokio::task::yield_now().await;
+    // Bound, so that nobody else takes the port, but never listening.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let base_url = format!("http://{}/v1", socket.local_addr().unwrap());
     let (_, reply) = ask(&provider(&base_url), &[user("hi")]).await;
     let error = reply.unwrap_err();
     assert_eq!(error.kind, ProviderErrorKind::Transport);
+    assert_eq!(error.hint.as_deref(), Some("start the local server, or choose another base URL"));
     assert!(!everything(&error).contains(KEY));
 }
 
@@ -245,18 +254,16 @@ fn facts_follow_from_where_a_model_runs() {
 
 #[tokio::test]
 async fn the_contract_of_providers_is_kept() {
-    let calls = concat!(
-        "data: {\"choices\":[{\"delta\":{\"reasoning\":\"hm\",\"content\":\"Gr\u{fc}\u{df}e\",\"tool_calls\":[{\"index\":0,\"id\":\"a\",",
-        "\"function\":{\"name\":\"f\",\"arguments\":\"{\"}}]}}]}\n\n",
-        "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"}\"}}]},\"finish_reason\":\"tool_calls\"}]}\n\n",
-        "data: [DONE]\n\n",
-    );
-    let busy = Answer::status("503 Busy", "", "");
-    let server = ScriptedServer::start([Answer::sse(calls), Answer::sse(HALF), busy]).await;
-    let provider = provider(&server.base_url);
-    let reply = hames_testkit::contract::provider_reply(&provider, "m1", Vec::new()).await;
+    let calls =
+        SseReply::new().delta(&json!({ "reasoning": "hm", "content": "Grüße" })).call("a", "f", r#"{"p":1}"#);
+    let busy = HttpReply::json(503, "");
+    let server = serve([calls.stop("tool_calls").done(), half().done(), half().without_done(), busy]).await;
+    let provider = provider(&server.base_url());
+    let reply = contract::provider_reply(&provider, "m1", Vec::new()).await;
     assert_eq!((reply.calls.len(), reply.stop), (1, StopReason::ToolUse));
+    let reply = contract::provider_reply(&provider, "m1", Vec::new()).await;
+    assert_eq!(reply.text, "Hel", "`[DONE]` alone ends a reply");
     for kind in [ProviderErrorKind::Transport, ProviderErrorKind::Overloaded] {
-        hames_testkit::contract::provider_error(&provider, "m1", kind).await;
+        contract::provider_error(&provider, "m1", kind).await;
     }
 }
