@@ -9,6 +9,7 @@ mod status;
 mod wait;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -69,12 +70,19 @@ pub enum ProviderConfigError {
 }
 
 /// What may be set about the connection.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct HttpOptions {
     /// Certificates (PEM) to trust besides the compiled-in roots, such as a company's own.
     pub extra_roots_pem: Option<Vec<u8>>,
     /// Headers sent with every request. Values may be secret: they are never shown.
     pub headers: BTreeMap<String, String>,
+}
+
+impl fmt::Debug for HttpOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let headers: Vec<&String> = self.headers.keys().collect();
+        f.debug_struct("HttpOptions").field("headers", &headers).finish_non_exhaustive()
+    }
 }
 
 /// A base URL with the client and the headers for it.

@@ -7,6 +7,9 @@ fn a_key_is_never_shown() {
     let key = ApiKey::new(" sk-secret-1234\n");
     assert_eq!(format!("{key:?}"), "***");
     assert_eq!(key.reveal(), "sk-secret-1234");
+    let headers = BTreeMap::from([("x-token".to_owned(), "hunter22".to_owned())]);
+    let options = HttpOptions { headers, ..HttpOptions::default() };
+    assert_eq!(format!("{options:?}"), r#"HttpOptions { headers: ["x-token"], .. }"#);
     assert_eq!(key.scrub("bad key sk-secret-1234!"), "bad key ***!");
 }
 

@@ -40,19 +40,25 @@ impl Recorded {
         Self { file, positions: Mutex::default() }
     }
 
-    /// Takes the next position of a session. A session that this process has not seen (it was resumed) goes on after
-    /// the replies that are in its history.
-    fn advance(&self, request: &ChatRequest<'_>) -> usize {
-        let mut positions = self.positions.lock().unwrap_or_else(PoisonError::into_inner);
-        if positions.len() >= MAX_SESSIONS && !positions.contains_key(request.session_id) {
+    /// Where a session stands. One that this process has not seen (it was resumed) goes on after the replies that are in
+    /// its history.
+    fn position(&self, request: &ChatRequest<'_>) -> usize {
+        let known = self.lock().get(request.session_id).copied();
+        let is_reply = |message: &&std::sync::Arc<Message>| role_of(message) == Role::Assistant;
+        known.unwrap_or_else(|| request.messages.iter().filter(is_reply).count())
+    }
+
+    /// Goes on to the exchange after `position`. A request that was rejected does not: it may be put right.
+    fn advance(&self, session_id: &SessionId, position: usize) {
+        let mut positions = self.lock();
+        if positions.len() >= MAX_SESSIONS && !positions.contains_key(session_id) {
             positions.clear();
         }
-        let replies =
-            request.messages.iter().filter(|message| matches!(***message, Message::Assistant(_))).count();
-        let next = positions.entry(request.session_id.clone()).or_insert(replies);
-        let position = *next;
-        *next += 1;
-        position
+        positions.insert(session_id.clone(), position + 1);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, usize>> {
+        self.positions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -67,7 +73,7 @@ impl Provider for Recorded {
     }
 
     async fn chat(&self, request: ChatRequest<'_>) -> Result<ReplyStream, ProviderError> {
-        let position = self.advance(&request);
+        let position = self.position(&request);
         let name = &self.file.name;
         let Some(exchange) = self.file.exchanges.get(position) else {
             let recorded = self.file.exchanges.len();
@@ -85,6 +91,7 @@ impl Provider for Recorded {
         })?;
         let reply = render(exchange, request.messages)
             .map_err(|reason| rejected(format!("the reply of {place} cannot be made: {reason}")))?;
+        self.advance(request.session_id, position);
         Ok(Box::pin(stream::iter(events(reply).into_iter().map(Ok))))
     }
 }

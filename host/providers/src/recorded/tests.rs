@@ -144,6 +144,14 @@ async fn a_mismatch_shows_both_sides() {
     }
 }
 
+#[tokio::test]
+async fn a_rejected_request_can_be_put_right() {
+    let recorded = recorded();
+    ask(&recorded, &[user("hello")]).await.unwrap_err();
+    let (_, reply) = ask(&recorded, &[user("hello"), user("how long?")]).await.unwrap();
+    assert_eq!(reply.calls.len(), 1);
+}
+
 #[test]
 fn mistakes_in_the_file_have_a_place() {
     let table = [
