@@ -17,18 +17,9 @@ pub(crate) fn run(workspace: &Workspace, args: &[OsString]) -> anyhow::Result<()
     ]))?;
     process::run(
         workspace
-            .cargo(&[
-                "run",
-                "--release",
-                "--locked",
-                "--package",
-                "hames-tests",
-                "--bin",
-                "hames-bench",
-                "--",
-            ])
+            .cargo(&["bench", "--locked", "--package", "hames-tests", "--bench", "hames", "--"])
             .args(args)
-            .env("HAMES_BENCH_PLUGINS", plugins)
-            .env("HAMES_BENCH_BINARY", workspace.target.join("release/hames")),
+            .env("HAMES_PLUGIN_DIR", plugins)
+            .env("HAMES_BIN", workspace.target.join("release/hames")),
     )
 }

@@ -18,8 +18,8 @@ pub(crate) fn run(workspace: &Workspace, from_debian_check: bool) -> anyhow::Res
     let toolchain = steps.step("guest compiler", || setup::ensure(workspace, None))?;
     if from_debian_check || is_ci {
         // A machine where rustup can download would hide that the other way broke.
-        let debian =
-            steps.step("guest compiler from Debian", || setup::ensure(workspace, Some(setup::Way::Debian)))?;
+        let debian = steps
+            .step("guest compiler from Debian", || setup::ensure(workspace, Some(setup::Way::Debian)))?;
         // Its rustc is the oldest that guests promise to compile with.
         steps.step("guests with the oldest compiler", || guests::check_with(workspace, &debian))?;
     }

@@ -58,7 +58,7 @@ fn close_object(schema: &mut schemars::Schema) {
 
 #[cfg(test)]
 mod tests {
-    #![allow(dead_code, clippy::unwrap_used, reason = "test")]
+    #![allow(dead_code, clippy::unwrap_used, clippy::indexing_slicing, reason = "test")]
     use super::*;
     use serde::Deserialize;
     use serde_json::json;
