@@ -61,7 +61,10 @@ fn cut(mut text: String, max_bytes: usize, is_truncated: bool) -> String {
     if whole > max_bytes {
         let end = (0..=max_bytes).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         text.truncate(end);
-        text.push_str(&format!("\n[cut here: {end} of {whole} bytes; ask for more with max_bytes]"));
+        let at_least = if is_truncated { "more than " } else { "" };
+        text.push_str(&format!(
+            "\n[cut here: {end} of {at_least}{whole} bytes; ask for more with max_bytes]"
+        ));
     } else if is_truncated {
         text.push_str("\n[the body was longer than was downloaded, or broke off: this is not all of it]");
     }

@@ -57,7 +57,11 @@ fn set(outcome: Result<(), ()>, what: &str, value: &str) -> Result<(), Failure> 
 
 fn headers(request: &Request) -> Result<Fields, Failure> {
     let fields = Fields::new();
-    for (name, value) in &request.headers {
+    // Without a length the host would send the body in chunks, which not every server takes.
+    let has_length = request.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+    let length = ("content-length".to_owned(), request.body.len().to_string());
+    let length = (!has_length && !request.is_safe()).then_some(&length);
+    for (name, value) in request.headers.iter().chain(length) {
         fields.append(name, value.as_bytes()).map_err(|error| match error {
             HeaderError::Forbidden => Failure::denied(format!("the header `{name}` is set by the host only")),
             HeaderError::InvalidSyntax => {
