@@ -23,7 +23,9 @@ pub fn intersect(ask: &Capabilities, grant: &Capabilities) -> Capabilities {
         clock: ask.clock && grant.clock,
         random: ask.random && grant.random,
         store: match (&ask.store, &grant.store) {
-            (Some(ask), Some(grant)) => Some(StoreCapability { max_bytes: ask.max_bytes.min(grant.max_bytes) }),
+            (Some(ask), Some(grant)) => {
+                Some(StoreCapability { max_bytes: ask.max_bytes.min(grant.max_bytes) })
+            }
             (None, _) | (_, None) => None,
         },
     }
@@ -61,8 +63,7 @@ pub(crate) fn plain_path(path: &str) -> Option<String> {
 }
 
 fn contains(folder: &str, path: &str) -> bool {
-    folder == "."
-        || path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    folder == "." || path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 fn intersect_fs(ask: &FsCapability, grant: &FsCapability) -> Option<FsCapability> {

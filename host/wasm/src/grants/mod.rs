@@ -103,7 +103,9 @@ pub enum GrantError {
         source: UrlError,
     },
     /// A method that is none.
-    #[error("`{method}` for `{url}` is not a method that can be granted\nhint: methods are in capitals; `CONNECT` is never granted")]
+    #[error(
+        "`{method}` for `{url}` is not a method that can be granted\nhint: methods are in capitals; `CONNECT` is never granted"
+    )]
     Method {
         /// The pattern.
         url: String,
@@ -232,7 +234,13 @@ impl Grants {
             wasi: builder.build(),
             table,
             http,
-            hooks: HttpGuard::new(this.rules.clone(), this.http.clone(), limits, secrets.clone(), denials.clone()),
+            hooks: HttpGuard::new(
+                this.rules.clone(),
+                this.http.clone(),
+                limits,
+                secrets.clone(),
+                denials.clone(),
+            ),
             fs: CallFs::new(fs, denials.clone()),
             secrets,
             store: CallStore::new(this.store.clone(), denials.clone()),
@@ -248,7 +256,8 @@ fn check_folders(effective: &Capabilities, workspace: &Workspace) -> Result<Arc<
         .fs
         .iter()
         .map(|grant| {
-            let path = intersect::plain_path(&grant.path).ok_or_else(|| GrantError::Path(grant.path.clone()))?;
+            let path =
+                intersect::plain_path(&grant.path).ok_or_else(|| GrantError::Path(grant.path.clone()))?;
             workspace
                 .open_folder(path.as_ref())
                 .map_err(|source| GrantError::Folder { path: path.clone(), source })?;
@@ -286,7 +295,10 @@ impl CallGrants {
 
     /// The guarded file system.
     pub(crate) fn filesystem(&mut self) -> FsGuard<'_> {
-        let view = wasmtime_wasi::filesystem::WasiFilesystemCtxView { ctx: self.wasi.filesystem(), table: &mut self.table };
+        let view = wasmtime_wasi::filesystem::WasiFilesystemCtxView {
+            ctx: self.wasi.filesystem(),
+            table: &mut self.table,
+        };
         FsGuard { view, fs: &self.fs }
     }
 

@@ -102,7 +102,8 @@ impl CallSecrets {
             // Fails closed: a placeholder that can be guessed is none.
             return Err(secrets::Error::Other("no randomness on this machine".to_owned()));
         }
-        let placeholder = bytes.iter().fold(PLACEHOLDER_PREFIX.to_owned(), |text, byte| format!("{text}{byte:02x}"));
+        let placeholder =
+            bytes.iter().fold(PLACEHOLDER_PREFIX.to_owned(), |text, byte| format!("{text}{byte:02x}"));
         issued.push(Issued {
             placeholder: placeholder.clone(),
             name: name.to_owned(),
@@ -123,9 +124,12 @@ pub(crate) fn check(grants: &[SecretCapability]) -> Result<Arc<[SecretGrant]>, s
     grants
         .iter()
         .map(|grant| {
-            let hosts = grant.hosts.iter().map(|host| HostPattern::parse(host)).collect::<Result<Vec<_>, _>>();
+            let hosts =
+                grant.hosts.iter().map(|host| HostPattern::parse(host)).collect::<Result<Vec<_>, _>>();
             let problem = match hosts {
-                Ok(hosts) if hosts.is_empty() => "it names no host, and a credential never goes just anywhere".to_owned(),
+                Ok(hosts) if hosts.is_empty() => {
+                    "it names no host, and a credential never goes just anywhere".to_owned()
+                }
                 Ok(hosts) if hosts.contains(&HostPattern::Any) => {
                     "`*` is not allowed: a credential never goes just anywhere".to_owned()
                 }
@@ -152,7 +156,11 @@ mod tests {
     fn call(names: &[&str]) -> CallSecrets {
         let grants: Vec<_> = names
             .iter()
-            .map(|name| SecretCapability { name: (*name).to_owned(), hosts: vec!["api.example.com".to_owned()], reason: None })
+            .map(|name| SecretCapability {
+                name: (*name).to_owned(),
+                hosts: vec!["api.example.com".to_owned()],
+                reason: None,
+            })
             .collect();
         CallSecrets::new(check(&grants).unwrap(), Arc::new(One), Denials::new("p".into()))
     }

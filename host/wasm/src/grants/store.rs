@@ -60,7 +60,10 @@ impl StoreFile {
         let _lock = self.lock()?;
         let mut entries = self.read()?;
         entries.insert(key, value);
-        let size = entries.iter().map(|(key, value)| key.len().saturating_add(value.len())).fold(0, usize::saturating_add);
+        let size = entries
+            .iter()
+            .map(|(key, value)| key.len().saturating_add(value.len()))
+            .fold(0, usize::saturating_add);
         if u64::try_from(size).unwrap_or(u64::MAX) > self.max_bytes {
             return Err(Problem::Full);
         }
@@ -79,7 +82,12 @@ impl StoreFile {
     /// Held by whoever changes the file; given up when dropped, also by a killed process.
     fn lock(&self) -> Result<File, Problem> {
         let mut options = OpenOptions::new();
-        let lock = options.write(true).create(true).truncate(false).mode(0o600).open(self.path.with_extension("lock"))?;
+        let lock = options
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(self.path.with_extension("lock"))?;
         let start = Instant::now();
         loop {
             match lock.try_lock() {

@@ -65,7 +65,11 @@ pub struct Workspace {
 
 impl Workspace {
     /// Opens `root`. `private_dirs` are hames' own folders; `protected` are files that steer hames (they need not exist).
-    pub fn open(root: &Path, private_dirs: &[PathBuf], protected: &[PathBuf]) -> Result<Self, WorkspaceError> {
+    pub fn open(
+        root: &Path,
+        private_dirs: &[PathBuf],
+        protected: &[PathBuf],
+    ) -> Result<Self, WorkspaceError> {
         let unreadable = |source| WorkspaceError::Unreadable { path: root.to_owned(), source };
         let canonical = root.canonicalize().map_err(unreadable)?;
         let folder = File::open(&canonical).map_err(unreadable)?;
@@ -217,7 +221,8 @@ fn canonical_even_if_missing(path: &Path) -> io::Result<PathBuf> {
                 return Ok(found);
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let (Some(parent), Some(last)) = (existing.parent(), existing.components().next_back()) else {
+                let (Some(parent), Some(last)) = (existing.parent(), existing.components().next_back())
+                else {
                     return Err(error);
                 };
                 missing.push(last);
@@ -320,7 +325,9 @@ mod tests {
         // Made later.
         fs::create_dir_all(root.join("conf/deep")).unwrap();
         assert!(workspace.protects(inode_of(&root.join("conf")).unwrap()));
-        assert!(workspace.protects_entry(inode_of(&root.join("conf/deep")).unwrap(), OsStr::new("policy.toml")));
+        assert!(
+            workspace.protects_entry(inode_of(&root.join("conf/deep")).unwrap(), OsStr::new("policy.toml"))
+        );
         assert!(matches!(
             Workspace::open(&root, &[], &[root.join("conf")]),
             Err(WorkspaceError::ProtectedFolder(_))

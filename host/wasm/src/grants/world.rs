@@ -19,7 +19,9 @@ pub(crate) fn set(builder: &mut WasiCtxBuilder, clock: bool, random: bool, call_
         builder.monotonic_clock(CoarseClock { start: Instant::now() });
     }
     if !random {
-        let stream = |purpose: &str| CallRng(blake3::Hasher::new_derive_key(purpose).update(call_id.as_bytes()).finalize_xof());
+        let stream = |purpose: &str| {
+            CallRng(blake3::Hasher::new_derive_key(purpose).update(call_id.as_bytes()).finalize_xof())
+        };
         builder.secure_random(stream("hames 2026 random"));
         builder.insecure_random(stream("hames 2026 insecure random"));
         let mut seed = [0; 16];

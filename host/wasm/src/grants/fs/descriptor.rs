@@ -14,13 +14,22 @@ impl HostDescriptor for FsGuard<'_> {
         self.open(&fd, path, how(path_flags, open_flags, flags)?).await
     }
 
-    async fn write(&mut self, fd: Resource<Descriptor>, buffer: Vec<u8>, offset: Filesize) -> FsResult<Filesize> {
+    async fn write(
+        &mut self,
+        fd: Resource<Descriptor>,
+        buffer: Vec<u8>,
+        offset: Filesize,
+    ) -> FsResult<Filesize> {
         let hole = hole_bytes(&*self.writable_file(&fd)?, offset)?;
         self.charge(hole.saturating_add(u64::try_from(buffer.len()).unwrap_or(u64::MAX)))?;
         self.view.write(fd, buffer, offset).await
     }
 
-    fn write_via_stream(&mut self, fd: Resource<Descriptor>, offset: Filesize) -> FsResult<Resource<DynOutputStream>> {
+    fn write_via_stream(
+        &mut self,
+        fd: Resource<Descriptor>,
+        offset: Filesize,
+    ) -> FsResult<Resource<DynOutputStream>> {
         let hole = hole_bytes(&*self.writable_file(&fd)?, offset)?;
         self.charge(hole)?;
         let stream = self.view.write_via_stream(fd, offset)?;
@@ -146,7 +155,10 @@ impl HostDescriptor for FsGuard<'_> {
         done
     }
 
-    async fn read_directory(&mut self, fd: Resource<Descriptor>) -> FsResult<Resource<types::DirectoryEntryStream>> {
+    async fn read_directory(
+        &mut self,
+        fd: Resource<Descriptor>,
+    ) -> FsResult<Resource<types::DirectoryEntryStream>> {
         let patient = self.patient(&fd)?;
         let entries = self.view.read_directory(Resource::new_borrow(patient.rep())).await;
         self.forget(patient)?;
@@ -173,11 +185,20 @@ impl HostDescriptor for FsGuard<'_> {
         self.view.get_type(fd).await
     }
 
-    async fn read(&mut self, fd: Resource<Descriptor>, length: Filesize, offset: Filesize) -> FsResult<(Vec<u8>, bool)> {
+    async fn read(
+        &mut self,
+        fd: Resource<Descriptor>,
+        length: Filesize,
+        offset: Filesize,
+    ) -> FsResult<(Vec<u8>, bool)> {
         self.view.read(fd, length, offset).await
     }
 
-    fn read_via_stream(&mut self, fd: Resource<Descriptor>, offset: Filesize) -> FsResult<Resource<DynInputStream>> {
+    fn read_via_stream(
+        &mut self,
+        fd: Resource<Descriptor>,
+        offset: Filesize,
+    ) -> FsResult<Resource<DynInputStream>> {
         self.view.read_via_stream(fd, offset)
     }
 
@@ -198,7 +219,11 @@ impl HostDescriptor for FsGuard<'_> {
         self.view.readlink_at(fd, path).await
     }
 
-    async fn is_same_object(&mut self, a: Resource<Descriptor>, b: Resource<Descriptor>) -> wasmtime::Result<bool> {
+    async fn is_same_object(
+        &mut self,
+        a: Resource<Descriptor>,
+        b: Resource<Descriptor>,
+    ) -> wasmtime::Result<bool> {
         self.view.is_same_object(a, b).await
     }
 

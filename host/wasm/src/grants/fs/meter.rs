@@ -111,7 +111,9 @@ impl MeteredStream {
     }
 
     fn pay(&self, bytes: &Bytes) -> StreamResult<()> {
-        self.meter.charge_bytes(u64::try_from(bytes.len()).unwrap_or(u64::MAX)).map_err(|QuotaUsedUp| no_space())
+        self.meter
+            .charge_bytes(u64::try_from(bytes.len()).unwrap_or(u64::MAX))
+            .map_err(|QuotaUsedUp| no_space())
     }
 }
 

@@ -20,9 +20,9 @@ use wasmtime_wasi::{FsPerms, OpenMode};
 
 use types::{DescriptorFlags, ErrorCode, Filesize, HostDescriptor, OpenFlags, PathFlags};
 
-pub use meter::SessionDisk;
 pub(crate) use meter::DiskMeter;
 use meter::MeteredStream;
+pub use meter::SessionDisk;
 use open::{How, Opened, Refusal, Rules};
 
 use super::denial::{Denials, toml_text};
@@ -145,7 +145,12 @@ impl FsGuard<'_> {
         spawn_blocking(move || work(&rules)).await.map_err(|refusal| self.refused(path, refusal))
     }
 
-    async fn open(&mut self, fd: &Resource<Descriptor>, path: String, how: How) -> FsResult<Resource<Descriptor>> {
+    async fn open(
+        &mut self,
+        fd: &Resource<Descriptor>,
+        path: String,
+        how: How,
+    ) -> FsResult<Resource<Descriptor>> {
         let dir = self.folder(fd)?;
         let (perms, at) = (dir.perms, dir.dir.clone());
         if how.wants_write() {
@@ -177,7 +182,9 @@ impl FsGuard<'_> {
     /// long even on a local one.
     fn patient(&mut self, fd: &Resource<Descriptor>) -> FsResult<Resource<Descriptor>> {
         let patient = match self.view.table.get(fd)? {
-            Descriptor::Dir(dir) => Descriptor::Dir(Dir::new(dir.dir.try_clone()?, dir.perms, dir.open_mode, false)),
+            Descriptor::Dir(dir) => {
+                Descriptor::Dir(Dir::new(dir.dir.try_clone()?, dir.perms, dir.open_mode, false))
+            }
             Descriptor::File(file) => {
                 Descriptor::File(File::new(file.file.try_clone()?, file.perms, file.open_mode, false))
             }
@@ -262,7 +269,10 @@ impl types::Host for FsGuard<'_> {
         types::Host::convert_error_code(&mut self.view, error)
     }
 
-    fn filesystem_error_code(&mut self, error: Resource<wasmtime::Error>) -> wasmtime::Result<Option<ErrorCode>> {
+    fn filesystem_error_code(
+        &mut self,
+        error: Resource<wasmtime::Error>,
+    ) -> wasmtime::Result<Option<ErrorCode>> {
         types::Host::filesystem_error_code(&mut self.view, error)
     }
 }

@@ -102,7 +102,8 @@ impl Rules {
             }
             match self.create(&at, path, how) {
                 // Somebody else made it just now.
-                Err(Refusal::Io(error)) if !how.exclusive && error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(Refusal::Io(error)) if !how.exclusive && error.kind() == io::ErrorKind::AlreadyExists => {
+                }
                 created => return created,
             }
         }
@@ -169,7 +170,8 @@ impl Rules {
     }
 
     pub(super) fn make_hard_link(&self, from: (&File, &str), to: (&File, &str)) -> Result<(), Refusal> {
-        let (old_at, new_at) = (Dir::from_std_file(from.0.try_clone()?), Dir::from_std_file(to.0.try_clone()?));
+        let (old_at, new_at) =
+            (Dir::from_std_file(from.0.try_clone()?), Dir::from_std_file(to.0.try_clone()?));
         let old = Entry::find(&old_at, from.1)?.without_slash()?;
         let new = Entry::find(&new_at, to.1)?.without_slash()?;
         self.may_move(&old)?;
@@ -178,7 +180,8 @@ impl Rules {
     }
 
     pub(super) fn rename(&self, from: (&File, &str), to: (&File, &str)) -> Result<(), Refusal> {
-        let (old_at, new_at) = (Dir::from_std_file(from.0.try_clone()?), Dir::from_std_file(to.0.try_clone()?));
+        let (old_at, new_at) =
+            (Dir::from_std_file(from.0.try_clone()?), Dir::from_std_file(to.0.try_clone()?));
         let (old, new) = (Entry::find(&old_at, from.1)?, Entry::find(&new_at, to.1)?);
         let is_folder = self.may_move(&old)?.is_dir();
         if (old.has_slash || new.has_slash) && !is_folder {

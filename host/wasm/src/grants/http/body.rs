@@ -3,6 +3,7 @@
 //! A response body also carries what must live as long as it: its connection, its place among the concurrent requests,
 //! and the timer between two pieces.
 
+use std::io::ErrorKind;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -78,7 +79,10 @@ impl Body for RequestBody {
     type Data = Bytes;
     type Error = Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
         let polled = Pin::new(&mut self.inner).poll_frame(cx);
         polled.map(|frame| {
             let frame = match frame? {
@@ -123,7 +127,10 @@ impl Body for ResponseBody {
     type Data = Bytes;
     type Error = Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
         if self.is_cut {
             return Poll::Ready(Some(Err(Error::HttpResponseBodySize(Some(self.budget.limit_bytes())))));
         }
@@ -173,6 +180,24 @@ pub(super) fn from_hyper(error: hyper::Error) -> Error {
     } else if error.is_parse() {
         Error::HttpProtocolError
     } else {
-        Error::Hyper(error)
+        match io_kind(&error) {
+            Some(ErrorKind::UnexpectedEof) => Error::HttpResponseIncomplete,
+            Some(ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe) => {
+                Error::ConnectionTerminated
+            }
+            Some(_) | None => Error::Hyper(error),
+        }
     }
+}
+
+/// The kind of the I/O error below, if there is one.
+fn io_kind(error: &hyper::Error) -> Option<ErrorKind> {
+    let mut source = std::error::Error::source(error);
+    while let Some(error) = source {
+        if let Some(io) = error.downcast_ref::<std::io::Error>() {
+            return Some(io.kind());
+        }
+        source = error.source();
+    }
+    None
 }

@@ -62,7 +62,12 @@ impl HttpClient {
     }
 
     /// Connects to the target, or says which address is out of bounds.
-    pub(super) async fn connect(&self, target: &Target, may_be_private: bool, deadline: Instant) -> Result<Stream, Stop> {
+    pub(super) async fn connect(
+        &self,
+        target: &Target,
+        may_be_private: bool,
+        deadline: Instant,
+    ) -> Result<Stream, Stop> {
         let addresses = match &target.host {
             Host::Address(address) => vec![*address],
             Host::Name(name) => timeout_at(deadline, self.resolver.resolve(name))
@@ -97,7 +102,9 @@ impl HttpClient {
         }
         // The name of the request, not of the address, is what the certificate must carry.
         let name = match &target.host {
-            Host::Name(name) => ServerName::try_from(name.clone()).map_err(|_| Error::HttpRequestUriInvalid)?,
+            Host::Name(name) => {
+                ServerName::try_from(name.clone()).map_err(|_| Error::HttpRequestUriInvalid)?
+            }
             Host::Address(address) => ServerName::from(*address),
         };
         let connector = tokio_rustls::TlsConnector::from(self.tls()?);

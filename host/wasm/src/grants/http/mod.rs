@@ -50,6 +50,10 @@ impl HttpRule {
         let methods = methods_of(grant)?;
         Ok(Self { url, methods, private: grant.private })
     }
+
+    fn covers(&self, method: &Method, target: &Target) -> bool {
+        self.methods.contains(method) && self.url.covers(target)
+    }
 }
 
 /// The methods that a capability means; none named means GET and HEAD.
@@ -102,7 +106,11 @@ impl HttpGuard {
     }
 
     /// Judges the head of a request and puts it into the form in which it is sent.
-    fn admit(&mut self, head: &mut request::Parts, options: Option<RequestOptions>) -> Result<Admitted, Error> {
+    fn admit(
+        &mut self,
+        head: &mut request::Parts,
+        options: Option<RequestOptions>,
+    ) -> Result<Admitted, Error> {
         self.requests = self.requests.saturating_add(1);
         if self.requests > self.limits.http_requests {
             let what = format!("more than {} requests in one call", self.limits.http_requests);
@@ -110,15 +118,17 @@ impl HttpGuard {
             return Err(Error::ConnectionLimitReached);
         }
         let target = Target::of(&head.uri).map_err(|error| {
-            self.denials.note("http", &format!("{} {}: {error}", head.method, without_query(&head.uri)), None);
+            self.denials.note(
+                "http",
+                &format!("{} {}: {error}", head.method, without_query(&head.uri)),
+                None,
+            );
             Error::HttpRequestUriInvalid
         })?;
-        let mut matching =
-            self.rules.iter().filter(|rule| rule.url.covers(&target) && rule.methods.contains(&head.method)).peekable();
+        let mut matching = self.rules.iter().filter(|rule| rule.covers(&head.method, &target)).peekable();
         if matching.peek().is_none() {
             let url = format!("{}://{}{}", target.scheme, target.authority(), target.path);
-            let lines =
-                format!("url = {}\nmethods = [{}]", toml_text(&url), toml_text(head.method.as_str()));
+            let lines = format!("url = {}\nmethods = [{}]", toml_text(&url), toml_text(head.method.as_str()));
             self.denials.note("http", &format!("{} {url}", head.method), Some(&lines));
             return Err(Error::HttpRequestDenied);
         }
@@ -143,7 +153,12 @@ impl HttpGuard {
     }
 
     /// Swaps placeholders for credentials, in header values only and for granted hosts only.
-    fn put_secrets(&self, head: &mut request::Parts, target: &Target, is_private_grant: bool) -> Result<(), Error> {
+    fn put_secrets(
+        &self,
+        head: &mut request::Parts,
+        target: &Target,
+        is_private_grant: bool,
+    ) -> Result<(), Error> {
         let mut issued = None;
         for value in head.headers.values_mut() {
             let Ok(text) = std::str::from_utf8(value.as_bytes()) else { continue };
@@ -162,9 +177,15 @@ impl HttpGuard {
                     return Err(refuse("a placeholder that was not handed out in this call", None));
                 };
                 if !known.hosts.iter().any(|host| host.covers(&target.host)) {
-                    let lines =
-                        format!("name = {}\nhosts = [{}]", toml_text(&known.name), toml_text(&target.host.to_string()));
-                    return Err(refuse(&format!("the secret `{}` for `{}`", known.name, target.host), Some(&lines)));
+                    let lines = format!(
+                        "name = {}\nhosts = [{}]",
+                        toml_text(&known.name),
+                        toml_text(&target.host.to_string())
+                    );
+                    return Err(refuse(
+                        &format!("the secret `{}` for `{}`", known.name, target.host),
+                        Some(&lines),
+                    ));
                 }
                 // In clear only where the operator said that the other side is on a private network.
                 if target.scheme == Scheme::Http && !is_private_grant {
@@ -222,7 +243,8 @@ impl WasiHttpHooks for HttpGuard {
         };
         Box::new(async move {
             let response = exchange.run(request, admitted).await?;
-            let done: Box<dyn Future<Output = Result<(), Error>> + Send> = Box::new(std::future::ready(Ok(())));
+            let done: Box<dyn Future<Output = Result<(), Error>> + Send> =
+                Box::new(std::future::ready(Ok(())));
             Ok((response, done))
         })
     }
@@ -264,15 +286,21 @@ impl Exchange {
                 let url = format!("{}://{}/", target.scheme, target.authority());
                 let lines = format!("url = {}\nprivate = true", toml_text(&url));
                 let lines = (reach == Reach::Private).then_some(lines.as_str());
-                self.denials.note("http", &format!("`{}` leads to {address}, which is not public", target.host), lines);
+                self.denials.note(
+                    "http",
+                    &format!("`{}` leads to {address}, which is not public", target.host),
+                    lines,
+                );
                 return Err(Error::DestinationIpProhibited);
             }
         };
         let handshake = hyper::client::conn::http1::Builder::new()
             .max_buf_size(self.head_bytes.max(SMALLEST_BUFFER_BYTES))
             .handshake(TokioIo::new(stream));
-        let (mut sender, connection) =
-            timeout_at(deadline, handshake).await.map_err(|_| Error::ConnectionTimeout)?.map_err(from_hyper)?;
+        let (mut sender, connection) = timeout_at(deadline, handshake)
+            .await
+            .map_err(|_| Error::ConnectionTimeout)?
+            .map_err(from_hyper)?;
         let connection = wasmtime_wasi::runtime::spawn(async move {
             // silent: the side that waits for the response or its body gets the same failure.
             let _ = connection.await;
@@ -302,3 +330,5 @@ impl Exchange {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) use tests::test_target;

@@ -78,7 +78,9 @@ impl Host {
         let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
         let is_label = |label: &str| {
             (1..=63).contains(&label.len())
-                && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_')
+                && label
+                    .bytes()
+                    .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_')
         };
         if name.len() > 253 || !name.split('.').all(is_label) {
             return Err(bad());
@@ -244,7 +246,8 @@ impl UrlPattern {
     pub(crate) fn parse(text: &str) -> Result<Self, UrlError> {
         let (scheme, rest) = text.split_once("://").ok_or(UrlError::Scheme)?;
         let scheme = Scheme::parse(&scheme.to_ascii_lowercase())?;
-        let (authority, path) = rest.split_at_checked(rest.find('/').unwrap_or(rest.len())).unwrap_or((rest, ""));
+        let (authority, path) =
+            rest.split_at_checked(rest.find('/').unwrap_or(rest.len())).unwrap_or((rest, ""));
         let path = if path.is_empty() { "/" } else { path };
         let is_plain = path.bytes().all(|b| b.is_ascii_graphic() && !br#"%?#*\;"#.contains(&b));
         if !is_plain || climbs(path) || path.contains("//") {
@@ -307,8 +310,12 @@ fn climbs(path: &str) -> bool {
     let mut text = path.to_ascii_lowercase();
     // Every pass undoes one layer of `%25`; more layers than this only a crafted path has.
     for _ in 0..4 {
-        let decoded =
-            text.replace("%2e", ".").replace("%2f", "/").replace("%5c", "/").replace('\\', "/").replace("%25", "%");
+        let decoded = text
+            .replace("%2e", ".")
+            .replace("%2f", "/")
+            .replace("%5c", "/")
+            .replace('\\', "/")
+            .replace("%25", "%");
         if decoded == text {
             break;
         }
