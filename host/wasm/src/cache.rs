@@ -217,7 +217,10 @@ fn read_key(path: &Path) -> Result<Option<[u8; 32]>, CacheError> {
     file.take(33).read_to_end(&mut bytes).map_err(io_error("read", path))?;
     match <[u8; 32]>::try_from(bytes) {
         Ok(key) => Ok(Some(key)),
-        Err(_) => Err(CacheError::Unsafe { path: path.to_owned(), problem: "is not a key; delete the cache folder" }),
+        Err(_) => Err(CacheError::Unsafe {
+            path: path.to_owned(),
+            problem: "is not a key; delete the cache folder",
+        }),
     }
 }
 

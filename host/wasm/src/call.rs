@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use hames_core::tool::{Invocation, Tool};
-use hames_core::types::{Effect, ToolFailure, ToolOutput, ToolSpec};
+use hames_core::types::{Effect, FailureKind, ToolFailure, ToolOutput, ToolSpec};
 use tokio::sync::{Semaphore, SemaphorePermit, TryAcquireError};
 
 use crate::bindings::hames::tool::types as wit;
 use crate::error::CallError;
-use crate::grants::Grants;
+use crate::grants::{Denial, Grants};
+use crate::host;
 use crate::output;
 use crate::plugin::Shared;
 use crate::run::{self, Phase};
@@ -45,7 +46,8 @@ impl Tool for ComponentTool {
 
     async fn call(&self, invocation: Invocation) -> Result<ToolOutput, ToolFailure> {
         match self.run(&invocation).await {
-            Ok(answer) => output::convert(&self.name, answer, &self.plugin.limits),
+            Ok((answer, denials)) => output::convert(&self.name, answer, &self.plugin.limits)
+                .map_err(|failure| explain(failure, &denials)),
             Err(error) => {
                 let plugin = &*self.plugin.name;
                 let call = invocation.call_id.as_str();
@@ -57,7 +59,7 @@ impl Tool for ComponentTool {
 }
 
 impl ComponentTool {
-    async fn run(&self, invocation: &Invocation) -> Result<Answer, CallError> {
+    async fn run(&self, invocation: &Invocation) -> Result<(Answer, Vec<Denial>), CallError> {
         let fence = &invocation.context.fence;
         if let Some(reason) = fence.raised() {
             return Err(CallError::Interrupted { reason });
@@ -71,7 +73,8 @@ impl ComponentTool {
             Ok((own, wait_for_place(&inner.calls, limits.queue_ms).await?))
         };
         let _places = fence.race(queue).await.map_err(|reason| CallError::Interrupted { reason })??;
-        let component = fence.race(plugin.code.ready()).await.map_err(|reason| CallError::Interrupted { reason })??;
+        let component =
+            fence.race(plugin.code.ready()).await.map_err(|reason| CallError::Interrupted { reason })??;
 
         let deadline = run::deadline(limits);
         let facts = CallFacts {
@@ -89,24 +92,32 @@ impl ComponentTool {
             arguments: invocation.arguments_json.to_string(),
         };
         let work = async {
-            let instance = component.instantiate_async(&mut store).await.map_err(|e| (Phase::Instantiate, e))?;
+            let instance =
+                component.instantiate_async(&mut store).await.map_err(|e| (Phase::Instantiate, e))?;
             instance.hames_tool_tool().call_call(&mut store, &request).await.map_err(|e| (Phase::Call, e))
         };
         let outcome = run::race(work, deadline, Some(fence)).await;
-        let dropped = store.data().meter.log_lines_dropped();
-        if dropped > 0 {
-            let (plugin, tool) = (&*plugin.name, &*self.name);
-            tracing::warn!(target: "hames::plugin", plugin, tool, "{dropped} log lines over `limits.log_lines` dropped");
-        }
+        let denials = host::report(store.data_mut());
         match outcome {
             Err(cut) => Err(run::cut(&cut, limits)),
             Ok(Err((phase, error))) => Err(run::classify(error, phase, &store.data().meter)),
             Ok(Ok(answer)) => {
                 let over = store.data_mut().meter.check();
                 over.map_err(|_| CallError::HostCallLimit { limit: limits.host_calls })?;
-                Ok(answer)
+                Ok((answer, denials))
             }
         }
+    }
+}
+
+/// A refusal tells the operator which line would allow it. The guest itself only learnt `denied`.
+fn explain(failure: ToolFailure, denials: &[Denial]) -> ToolFailure {
+    if failure.kind != FailureKind::Denied || failure.hint.is_some() {
+        return failure;
+    }
+    match denials.iter().find_map(|denial| denial.line_that_would_allow.as_deref()) {
+        Some(line) => failure.with_hint(format!("the operator can allow it:\n{line}")),
+        None => failure,
     }
 }
 

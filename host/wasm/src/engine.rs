@@ -80,7 +80,8 @@ impl WasmEngine {
             }
             None => Engine::new(&configure(options, false)).map_err(|cause| EngineError::Config { cause })?,
         };
-        let ticker = Ticker::start(&engine, options.tick_ms).map_err(|cause| EngineError::Ticker { cause })?;
+        let ticker =
+            Ticker::start(&engine, options.tick_ms).map_err(|cause| EngineError::Ticker { cause })?;
         Ok((Self { engine, ticker: Arc::new(ticker), pooled }, warning))
     }
 

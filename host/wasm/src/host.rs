@@ -5,6 +5,7 @@ use std::fmt::Write;
 use tokio::time::Instant;
 
 use crate::bindings::hames::host::{context, log};
+use crate::grants::Denial;
 use crate::state::CallState;
 
 impl log::Host for CallState {
@@ -53,6 +54,39 @@ impl context::Host for CallState {
         self.meter.count_host_call();
         self.meter.check()?;
         Ok(self.facts.config_json.to_string())
+    }
+}
+
+/// After a run: standard output and error become log lines of the same budget, what was dropped and what was refused is
+/// told. Returns the refusals.
+pub(crate) fn report(state: &mut CallState) -> Vec<Denial> {
+    for stream in [state.grants.stdout(), state.grants.stderr()] {
+        log_stream(state, &stream);
+    }
+    let (plugin, tool) = (&*state.facts.plugin, &*state.facts.tool);
+    let dropped = state.meter.log_lines_dropped();
+    if dropped > 0 {
+        tracing::warn!(target: "hames::plugin", plugin, tool, "{dropped} log lines over `limits.log_lines` dropped");
+    }
+    let denials = state.grants.denials();
+    for denial in &denials {
+        let (capability, line) =
+            (denial.capability, denial.line_that_would_allow.as_deref().unwrap_or("nothing"));
+        tracing::warn!(target: "hames::plugin", plugin, tool, capability, "{}; would allow it: {line}", denial.what);
+    }
+    denials
+}
+
+fn log_stream(state: &mut CallState, bytes: &[u8]) {
+    let limit = usize::try_from(state.meter.limits().log_line_bytes).unwrap_or(usize::MAX);
+    for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        if !state.meter.admit_log_line() {
+            continue;
+        }
+        // Cut before it is decoded: one line may be a megabyte.
+        let line = log_line(&String::from_utf8_lossy(line.get(..limit).unwrap_or(line)), &[], limit);
+        let (plugin, tool) = (&*state.facts.plugin, &*state.facts.tool);
+        tracing::info!(target: "hames::plugin", plugin, tool, "{line}");
     }
 }
 

@@ -9,6 +9,7 @@
 mod bindings;
 mod cache;
 mod call;
+mod canaries;
 mod code;
 mod digest;
 mod engine;
@@ -28,12 +29,13 @@ mod ticker;
 mod world;
 
 pub use cache::CacheError;
+pub use canaries::LimitCheck;
 pub use digest::{Digest, InvalidDigest};
 pub use engine::EngineOptions;
 pub use error::{CallError, CountedLimit, EngineError, LoadError, Warning};
 pub use grants::{
-    Denial, GrantError, GrantSources, Grants, HttpClient, NoSecrets, Resolve, Secret, SecretSource, SessionDisk,
-    SystemResolver, UrlError, Workspace, WorkspaceError, intersect,
+    Denial, GrantError, GrantSources, Grants, HttpClient, NoSecrets, Resolve, Secret, SecretSource,
+    SessionDisk, SystemResolver, UrlError, Workspace, WorkspaceError, intersect,
 };
 pub use limits::Limits;
 pub use manifest::{MANIFEST_FILE, Manifest, WIT_VERSION};

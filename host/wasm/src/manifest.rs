@@ -66,10 +66,7 @@ const KEYS: Keys = Keys::Table(&[
         "ask",
         Keys::Table(&[
             ("fs", Keys::Table(&[("path", Keys::Leaf), ("mode", Keys::Leaf), ("reason", Keys::Leaf)])),
-            (
-                "http",
-                Keys::Table(&[("url", Keys::Leaf), ("methods", Keys::Leaf), ("reason", Keys::Leaf)]),
-            ),
+            ("http", Keys::Table(&[("url", Keys::Leaf), ("methods", Keys::Leaf), ("reason", Keys::Leaf)])),
             ("env", Keys::Table(&[("name", Keys::Leaf), ("reason", Keys::Leaf)])),
             ("secret", Keys::Table(&[("name", Keys::Leaf), ("hosts", Keys::Leaf), ("reason", Keys::Leaf)])),
             ("clock", Keys::Leaf),
@@ -111,7 +108,9 @@ impl Place<'_> {
             let Some((_, below)) = known.iter().find(|(known, _)| *known == name) else {
                 let nearest = nearest(name, known.iter().map(|(known, _)| *known));
                 let problem = match (prefix, name) {
-                    ("ask.http", "private") => "`ask.http.private` can only be granted, not asked for".to_owned(),
+                    ("ask.http", "private") => {
+                        "`ask.http.private` can only be granted, not asked for".to_owned()
+                    }
                     _ => format!("unknown key `{path}`"),
                 };
                 return Err(self.error(key.span().start, &path, problem, nearest));
@@ -132,12 +131,12 @@ impl Place<'_> {
     }
 }
 
-/// The candidate that was probably meant.
+/// The candidate that was probably meant: at most a third of its letters are wrong.
 pub(crate) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
     candidates
-        .map(|candidate| (strsim::jaro_winkler(name, candidate), candidate))
-        .filter(|(likeness, _)| *likeness > 0.75)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|candidate| (strsim::osa_distance(name, candidate), candidate))
+        .filter(|(distance, candidate)| *distance <= (candidate.len() / 3).max(1))
+        .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate.to_owned())
 }
 
@@ -158,7 +157,8 @@ impl Manifest {
     /// Reads `plugin.toml` of a folder.
     pub fn read(dir: &Path) -> Result<Self, LoadError> {
         let path = dir.join(MANIFEST_FILE);
-        let text = std::fs::read_to_string(&path).map_err(|cause| LoadError::Read { path: path.clone(), cause })?;
+        let text =
+            std::fs::read_to_string(&path).map_err(|cause| LoadError::Read { path: path.clone(), cause })?;
         Self::parse(&path.display().to_string(), &text)
     }
 }
@@ -167,11 +167,17 @@ impl RawManifest {
     fn check(self, place: &Place<'_>) -> Result<Manifest, LoadError> {
         if !is_plugin_name(self.name.get_ref()) {
             let problem =
-                "`name` is lower-case letters, digits and `-`, begins with a letter, at most 64 bytes".to_owned();
+                "`name` is lower-case letters, digits and `-`, begins with a letter, at most 64 bytes"
+                    .to_owned();
             return Err(place.error(self.name.span().start, "name", problem, None));
         }
         if self.version.get_ref().trim().is_empty() {
-            return Err(place.error(self.version.span().start, "version", "`version` is empty".to_owned(), None));
+            return Err(place.error(
+                self.version.span().start,
+                "version",
+                "`version` is empty".to_owned(),
+                None,
+            ));
         }
         if self.wit.get_ref() != WIT_VERSION {
             if is_newer(self.wit.get_ref()) {
@@ -220,7 +226,8 @@ fn is_plugin_name(name: &str) -> bool {
 }
 
 fn is_newer(wanted: &str) -> bool {
-    let numbers = |text: &str| -> Option<Vec<u32>> { text.split('.').map(|part| part.parse().ok()).collect() };
+    let numbers =
+        |text: &str| -> Option<Vec<u32>> { text.split('.').map(|part| part.parse().ok()).collect() };
     match (numbers(wanted), numbers(WIT_VERSION)) {
         (Some(wanted), Some(offered)) => wanted > offered,
         _ => false,

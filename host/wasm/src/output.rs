@@ -27,11 +27,16 @@ pub(crate) fn convert(
 
 fn parts(output: wit::ToolOutput, limits: &Limits) -> Result<ToolOutput, CallError> {
     let size: usize = output.parts.iter().map(size_bytes).sum();
-    if u64::try_from(size).unwrap_or(u64::MAX) > limits.output_bytes {
+    if is_too_large(size, limits) {
         return Err(CallError::OutputTooLarge { limit_bytes: limits.output_bytes });
     }
     let parts = output.parts.into_iter().enumerate().map(|(index, part)| convert_part(index, part));
     Ok(ToolOutput { parts: parts.collect::<Result<_, _>>()? })
+}
+
+/// Whether a result of that many bytes is over the limit.
+pub(crate) fn is_too_large(bytes: usize, limits: &Limits) -> bool {
+    u64::try_from(bytes).unwrap_or(u64::MAX) > limits.output_bytes
 }
 
 /// The list entry itself counts as well: a million empty parts are not nothing.
@@ -59,7 +64,9 @@ fn convert_part(index: usize, part: wit::Part) -> Result<Part, CallError> {
         }
         wit::Part::Blob(blob) => {
             if !is_media_type(&blob.media_type) {
-                return Err(CallError::BadResult { reason: format!("part {index} has no media type like `image/png`") });
+                return Err(CallError::BadResult {
+                    reason: format!("part {index} has no media type like `image/png`"),
+                });
             }
             if blob.name.as_deref().is_some_and(|name| name.len() > MAX_BLOB_NAME_BYTES) {
                 let reason = format!("the name of part {index} is longer than {MAX_BLOB_NAME_BYTES} bytes");
@@ -72,7 +79,8 @@ fn convert_part(index: usize, part: wit::Part) -> Result<Part, CallError> {
 
 fn is_media_type(text: &str) -> bool {
     let is_token = |part: &str| {
-        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&byte))
+        !part.is_empty()
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&byte))
     };
     let (essence, _) = text.split_once(';').unwrap_or((text, ""));
     text.len() <= MAX_MEDIA_TYPE_BYTES
@@ -149,7 +157,10 @@ mod tests {
     fn json_parts_are_json_and_not_too_deep() {
         one(wit::Part::Json(r#"{"a":["]]]]",1]}"#.to_owned())).unwrap();
         for bad in ["", "{", "{'a':1}", "1 2", "nan"] {
-            assert!(matches!(one(wit::Part::Json(bad.to_owned())), Err(CallError::InvalidJson { part: 0, .. })));
+            assert!(matches!(
+                one(wit::Part::Json(bad.to_owned())),
+                Err(CallError::InvalidJson { part: 0, .. })
+            ));
         }
         let deep = format!("{}{}", "[".repeat(121), "]".repeat(121));
         match one(wit::Part::Json(deep)) {
@@ -163,7 +174,10 @@ mod tests {
 
     #[test]
     fn too_much_is_an_error_even_in_empty_pieces() {
-        assert!(matches!(one(wit::Part::Text("x".repeat(1000))), Err(CallError::OutputTooLarge { limit_bytes: 1000 })));
+        assert!(matches!(
+            one(wit::Part::Text("x".repeat(1000))),
+            Err(CallError::OutputTooLarge { limit_bytes: 1000 })
+        ));
         let empty = vec![wit::Part::Text(String::new()); 100];
         let limits = Limits { output_bytes: 1000, ..Limits::default() };
         assert!(parts(wit::ToolOutput { parts: empty }, &limits).is_err());

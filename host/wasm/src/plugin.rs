@@ -18,6 +18,7 @@ use crate::error::{CallError, LoadError};
 use crate::grants::{GrantSources, Grants};
 use crate::limits::Limits;
 use crate::manifest::Manifest;
+use crate::output;
 use crate::run::{self, Phase};
 use crate::sandbox::Sandbox;
 use crate::specs::{self, Described};
@@ -32,7 +33,7 @@ pub enum PluginSource {
     /// Already read: built into the embedder, or a test.
     Bytes {
         /// What `plugin.toml` would say.
-        manifest: Manifest,
+        manifest: Box<Manifest>,
         /// The component.
         wasm: Bytes,
     },
@@ -69,7 +70,10 @@ pub(crate) struct Shared {
 
 impl std::fmt::Debug for Plugin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Plugin").field("name", &self.shared.name).field("digest", self.digest()).finish_non_exhaustive()
+        f.debug_struct("Plugin")
+            .field("name", &self.shared.name)
+            .field("digest", self.digest())
+            .finish_non_exhaustive()
     }
 }
 
@@ -96,7 +100,12 @@ impl Sandbox {
             });
         }
         let tools = described.tools.iter().cloned().map(Arc::new).collect();
-        Ok(Plugin { manifest: Arc::new(manifest), described: Arc::new(described), tools, shared: Arc::new(shared) })
+        Ok(Plugin {
+            manifest: Arc::new(manifest),
+            described: Arc::new(described),
+            tools,
+            shared: Arc::new(shared),
+        })
     }
 }
 
@@ -115,7 +124,7 @@ fn open(sandbox: &Sandbox, source: PluginSource, options: LoadOptions) -> Result
         }
         PluginSource::Bytes { manifest, wasm } => {
             let name = manifest.name.clone();
-            (manifest, name, CodeSource::Bytes(wasm))
+            (*manifest, name, CodeSource::Bytes(wasm))
         }
     };
     let wasm = source.read()?;
@@ -130,7 +139,8 @@ fn open(sandbox: &Sandbox, source: PluginSource, options: LoadOptions) -> Result
     world::check_needs(&component, &outside, &options.limits)?;
     let config_json = check_config(&manifest, options.config)?;
     let described = sandbox.inner.cached_description(&digest);
-    let places = Semaphore::new(usize::try_from(options.limits.concurrency).unwrap_or(usize::MAX).clamp(1, 4096));
+    let places =
+        Semaphore::new(usize::try_from(options.limits.concurrency).unwrap_or(usize::MAX).clamp(1, 4096));
     let name: Arc<str> = manifest.name.as_str().into();
     let code = Code {
         sandbox: sandbox.clone(),
@@ -186,7 +196,7 @@ async fn describe(shared: &Shared) -> Result<Described, LoadError> {
         Err(cut) => Err(failed(run::cut(&cut, limits))),
         Ok(Err((phase, error))) => Err(failed(run::classify(error, phase, &store.data().meter))),
         Ok(Ok(specs)) => {
-            if u64::try_from(specs::size_bytes(&specs)).unwrap_or(u64::MAX) > limits.output_bytes {
+            if output::is_too_large(specs::size_bytes(&specs), limits) {
                 return Err(failed(CallError::OutputTooLarge { limit_bytes: limits.output_bytes }));
             }
             Ok(specs::check(specs))
@@ -237,7 +247,11 @@ impl Plugin {
 
     /// The tools, able to do what `effective` (asked for and granted) says and no more. Each tool gets what its own claim
     /// covers: one that claims to read cannot write, whatever the plugin was granted.
-    pub fn tools(&self, effective: &Capabilities, sources: &GrantSources) -> Result<Vec<Arc<dyn Tool>>, LoadError> {
+    pub fn tools(
+        &self,
+        effective: &Capabilities,
+        sources: &GrantSources,
+    ) -> Result<Vec<Arc<dyn Tool>>, LoadError> {
         let mut by_effect: BTreeMap<Effect, Arc<Grants>> = BTreeMap::new();
         let mut tools: Vec<Arc<dyn Tool>> = Vec::with_capacity(self.tools.len());
         for spec in &self.tools {

@@ -40,7 +40,8 @@ pub(crate) enum Cut {
 pub(crate) fn deadline(limits: &Limits) -> Instant {
     let now = Instant::now();
     // A limit beyond what the clock can hold is no limit anybody will live to see.
-    now.checked_add(Duration::from_millis(limits.wall_ms)).unwrap_or_else(|| now + Duration::from_secs(86_400 * 365))
+    now.checked_add(Duration::from_millis(limits.wall_ms))
+        .unwrap_or_else(|| now + Duration::from_secs(86_400 * 365))
 }
 
 /// A store that is limited in every way that wasmtime offers.
@@ -165,7 +166,8 @@ fn trap_reason(trap: Trap) -> String {
     match trap {
         // Rust's own stack lies in linear memory, so an endless recursion can end below its start.
         Trap::MemoryOutOfBounds => {
-            "out of bounds memory access (a wild pointer, or a recursion past the guest's own stack)".to_owned()
+            "out of bounds memory access (a wild pointer, or a recursion past the guest's own stack)"
+                .to_owned()
         }
         other => {
             let text = other.to_string();

@@ -90,7 +90,8 @@ impl Sandbox {
     pub fn load_now(&self) -> (usize, Option<usize>) {
         let allowed = usize::try_from(self.inner.options.calls).unwrap_or(usize::MAX).max(1);
         let running = allowed.saturating_sub(self.inner.calls.available_permits());
-        let memories = self.inner.engine.wasmtime().pooling_allocator_metrics().map(|metrics| metrics.memories());
+        let memories =
+            self.inner.engine.wasmtime().pooling_allocator_metrics().map(|metrics| metrics.memories());
         (running, memories)
     }
 }
@@ -107,10 +108,6 @@ fn warn(error: &crate::cache::CacheError) {
 }
 
 impl Inner {
-    pub(crate) fn has_cache(&self) -> bool {
-        self.cache.is_some()
-    }
-
     /// What is known of a component from an earlier start.
     pub(crate) fn cached_description(&self, digest: &Digest) -> Option<Described> {
         let bytes = match self.cache.as_ref()?.load(digest, Entry::Descriptor) {
@@ -156,10 +153,14 @@ impl Inner {
     }
 
     /// Compiles and keeps the result.
-    pub(crate) fn compile(&self, component: &str, digest: &Digest, wasm: &[u8]) -> Result<Component, LoadError> {
-        let compiled = Component::from_binary(self.engine.wasmtime(), wasm).map_err(|error| LoadError::Invalid {
-            component: component.to_owned(),
-            reason: format!("{error:#}"),
+    pub(crate) fn compile(
+        &self,
+        component: &str,
+        digest: &Digest,
+        wasm: &[u8],
+    ) -> Result<Component, LoadError> {
+        let compiled = Component::from_binary(self.engine.wasmtime(), wasm).map_err(|error| {
+            LoadError::Invalid { component: component.to_owned(), reason: format!("{error:#}") }
         })?;
         if let Some(cache) = &self.cache {
             match compiled.serialize() {
@@ -199,7 +200,12 @@ impl Inner {
         }
         let pooled = Limits::default();
         let bounds = [
-            ("limits.memory_bytes", "engine.pool_memory_bytes", limits.memory_bytes, self.options.pool_memory_bytes),
+            (
+                "limits.memory_bytes",
+                "engine.pool_memory_bytes",
+                limits.memory_bytes,
+                self.options.pool_memory_bytes,
+            ),
             ("limits.table_elements", "engine.pooling", limits.table_elements, pooled.table_elements),
             ("limits.instances", "engine.pooling", limits.instances.into(), pooled.instances.into()),
             ("limits.memories", "engine.pooling", limits.memories.into(), pooled.memories.into()),
@@ -207,9 +213,13 @@ impl Inner {
         ];
         match bounds.into_iter().find(|(_, _, wanted, allowed)| wanted > allowed) {
             None => Ok(()),
-            Some((key, engine_key, wanted, allowed)) => {
-                Err(LoadError::LimitAboveEngine { plugin: plugin.to_owned(), key, engine_key, wanted, allowed })
-            }
+            Some((key, engine_key, wanted, allowed)) => Err(LoadError::LimitAboveEngine {
+                plugin: plugin.to_owned(),
+                key,
+                engine_key,
+                wanted,
+                allowed,
+            }),
         }
     }
 }

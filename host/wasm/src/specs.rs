@@ -106,7 +106,11 @@ fn is_tool_name(name: &str) -> bool {
 }
 
 fn cap(what: &str, bytes: usize, limit: usize) -> Result<(), String> {
-    if bytes > limit { Err(format!("`{what}` has {bytes} bytes, at most {limit} are allowed")) } else { Ok(()) }
+    if bytes > limit {
+        Err(format!("`{what}` has {bytes} bytes, at most {limit} are allowed"))
+    } else {
+        Ok(())
+    }
 }
 
 /// Parses and compiles the schema once here, so that the gate never meets one that does not compile.
@@ -115,11 +119,13 @@ fn schema(what: &str, text: &str) -> Result<Value, String> {
     if nesting_depth(text) > MAX_SCHEMA_DEPTH {
         return Err(format!("`{what}` is nested deeper than {MAX_SCHEMA_DEPTH} levels"));
     }
-    let value: Value = serde_json::from_str(text).map_err(|error| format!("`{what}` is not JSON: {error}"))?;
+    let value: Value =
+        serde_json::from_str(text).map_err(|error| format!("`{what}` is not JSON: {error}"))?;
     jsonschema::meta::validate(&value)
         .map_err(|error| format!("`{what}` is no JSON Schema: {}", shorten(&error.to_string())))?;
-    jsonschema::validator_for(&value)
-        .map_err(|error| format!("`{what}` cannot be used as a JSON Schema: {}", shorten(&error.to_string())))?;
+    jsonschema::validator_for(&value).map_err(|error| {
+        format!("`{what}` cannot be used as a JSON Schema: {}", shorten(&error.to_string()))
+    })?;
     Ok(value)
 }
 
@@ -178,7 +184,17 @@ mod tests {
         let left_out: Vec<_> = described.quarantined.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(
             left_out,
-            ["Read", "read", "no_json", "no_schema", "no_object", "no_ref", "remote_ref", "deep", "bad_pattern"]
+            [
+                "Read",
+                "read",
+                "no_json",
+                "no_schema",
+                "no_object",
+                "no_ref",
+                "remote_ref",
+                "deep",
+                "bad_pattern"
+            ]
         );
         assert!(described.tools.iter().all(|tool| tool.hints.len() == 1));
     }

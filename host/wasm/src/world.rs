@@ -80,7 +80,11 @@ pub(crate) fn inspect(component: &str, bytes: &[u8]) -> Result<Outside, LoadErro
     let name = || component.to_owned();
     let actual_bytes = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
     if actual_bytes > MAX_COMPONENT_BYTES {
-        return Err(LoadError::TooLarge { component: name(), actual_bytes, limit_bytes: MAX_COMPONENT_BYTES });
+        return Err(LoadError::TooLarge {
+            component: name(),
+            actual_bytes,
+            limit_bytes: MAX_COMPONENT_BYTES,
+        });
     }
     // Before all else: whatever wasmtime would run as native code never gets further, from anywhere.
     if wasmtime::Engine::detect_precompiled(bytes).is_some() {
@@ -90,12 +94,14 @@ pub(crate) fn inspect(component: &str, bytes: &[u8]) -> Result<Outside, LoadErro
         (Some(b"\0asm"), Some([0x0d, 0, 1, 0])) => {}
         (Some(b"\0asm"), Some([1, 0, 0, 0])) => return Err(LoadError::CoreModule { component: name() }),
         (Some(b"\0asm"), _) => {
-            return Err(LoadError::Invalid { component: name(), reason: "unknown version of WebAssembly".to_owned() });
+            return Err(LoadError::Invalid {
+                component: name(),
+                reason: "unknown version of WebAssembly".to_owned(),
+            });
         }
         _ => return Err(LoadError::NotWasm { component: name() }),
     }
-    let outside = read(bytes)
-        .map_err(|error| LoadError::Invalid { component: name(), reason: error.message().to_owned() })?;
+    let outside = outside(component, bytes)?;
     for import in &outside.imports {
         check_import(component, import)?;
     }
@@ -103,12 +109,22 @@ pub(crate) fn inspect(component: &str, bytes: &[u8]) -> Result<Outside, LoadErro
     Ok(outside)
 }
 
+/// Names and needs alone, without judging them.
+pub(crate) fn outside(component: &str, bytes: &[u8]) -> Result<Outside, LoadError> {
+    read(bytes).map_err(|error| LoadError::Invalid {
+        component: component.to_owned(),
+        reason: error.message().to_owned(),
+    })
+}
+
 fn read(bytes: &[u8]) -> Result<Outside, wasmparser::BinaryReaderError> {
     let mut outside = Outside { imports: Vec::new(), exports: Vec::new(), needs: Needs::default() };
     let mut depth = 0_u32;
     for payload in Parser::new(0).parse_all(bytes) {
         match payload? {
-            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth = depth.saturating_add(1),
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => {
+                depth = depth.saturating_add(1)
+            }
             Payload::End(_) => depth = depth.saturating_sub(1),
             Payload::ComponentImportSection(imports) if depth == 0 => {
                 for import in imports {
@@ -176,10 +192,15 @@ fn split_version(name: &str) -> (&str, Option<&str>) {
 fn check_import(component: &str, import: &str) -> Result<(), LoadError> {
     let (interface, wanted) = split_version(import);
     if is_socket(interface) {
-        return Err(LoadError::ForbiddenImport { component: component.to_owned(), interface: import.to_owned() });
+        return Err(LoadError::ForbiddenImport {
+            component: component.to_owned(),
+            interface: import.to_owned(),
+        });
     }
     let offered = match interface.split_once(':') {
-        Some(("hames", rest)) if rest.starts_with("host/") || rest.starts_with("tool/") => Some(HAMES_VERSION),
+        Some(("hames", rest)) if rest.starts_with("host/") || rest.starts_with("tool/") => {
+            Some(HAMES_VERSION)
+        }
         Some(("wasi", _)) => Some(WASI_VERSION),
         _ => None,
     };
@@ -193,7 +214,9 @@ fn check_import(component: &str, import: &str) -> Result<(), LoadError> {
             }
             Err(newer(component, interface, version, offered))
         }
-        (Some(offered), Some(version)) if version > offered => Err(newer(component, interface, version, offered)),
+        (Some(offered), Some(version)) if version > offered => {
+            Err(newer(component, interface, version, offered))
+        }
         _ => Err(LoadError::UnknownImport {
             component: component.to_owned(),
             interface: import.to_owned(),
@@ -214,8 +237,9 @@ fn newer(component: &str, interface: &str, wanted: Version, offered: Version) ->
 /// Only within a package: a stranger's interface is not a misspelling of ours.
 fn nearest_interface(interface: &str) -> Option<String> {
     let (package, name) = interface.split_once('/')?;
-    let same_package = offered_interfaces()
-        .filter_map(|offered| offered.split_once('/').filter(|(offered, _)| *offered == package).map(|(_, name)| name));
+    let same_package = offered_interfaces().filter_map(|offered| {
+        offered.split_once('/').filter(|(offered, _)| *offered == package).map(|(_, name)| name)
+    });
     nearest(name, same_package).map(|name| format!("{package}/{name}"))
 }
 
@@ -260,7 +284,9 @@ mod tests {
 
     #[test]
     fn imports_are_sorted_into_known_newer_forbidden_and_unknown() {
-        for import in ["hames:host/log@0.1.0", "wasi:io/poll@0.2.0", "wasi:cli/exit@0.2.6", "wasi:io/poll@0.2.40"] {
+        for import in
+            ["hames:host/log@0.1.0", "wasi:io/poll@0.2.0", "wasi:cli/exit@0.2.6", "wasi:io/poll@0.2.40"]
+        {
             check_import("x.wasm", import).unwrap();
         }
         assert!(matches!(refused("wasi:sockets/tcp@0.2.0"), LoadError::ForbiddenImport { .. }));
@@ -268,10 +294,15 @@ mod tests {
         assert!(matches!(refused("hames:host/model@0.1.1"), LoadError::NewerWit { .. }));
         assert!(matches!(refused("hames:host/log@0.2.0"), LoadError::NewerWit { .. }));
         assert!(matches!(refused("wasi:io/poll@0.3.0"), LoadError::NewerWit { .. }));
-        assert!(matches!(refused("wasi:keyvalue/store@0.2.0"), LoadError::UnknownImport { nearest: None, .. }));
+        assert!(matches!(
+            refused("wasi:keyvalue/store@0.2.0"),
+            LoadError::UnknownImport { nearest: None, .. }
+        ));
         assert!(matches!(refused("env"), LoadError::UnknownImport { .. }));
         assert!(matches!(refused("acme:host/log@0.1.0"), LoadError::UnknownImport { nearest: None, .. }));
-        let LoadError::UnknownImport { nearest, .. } = refused("hames:host/logs@0.1.0") else { unreachable!() };
+        let LoadError::UnknownImport { nearest, .. } = refused("hames:host/logs@0.1.0") else {
+            unreachable!()
+        };
         assert_eq!(nearest.as_deref(), Some("hames:host/log"));
     }
 
@@ -279,11 +310,17 @@ mod tests {
     fn what_is_no_component_is_told_apart() {
         assert!(matches!(inspect("x", b"(component)"), Err(LoadError::NotWasm { .. })));
         assert!(matches!(inspect("x", b""), Err(LoadError::NotWasm { .. })));
-        assert!(matches!(inspect("x", &wat::parse_str("(module)").unwrap()), Err(LoadError::CoreModule { .. })));
+        assert!(matches!(
+            inspect("x", &wat::parse_str("(module)").unwrap()),
+            Err(LoadError::CoreModule { .. })
+        ));
         let empty = wat::parse_str("(component)").unwrap();
         assert!(matches!(inspect("x", &empty), Err(LoadError::MissingExport { .. })));
         let cut = empty.get(..empty.len() - 1).unwrap_or_default().iter().chain(&[9, 200]).copied();
-        assert!(matches!(inspect("x", &cut.collect::<Vec<_>>()), Err(LoadError::Invalid { .. } | LoadError::MissingExport { .. })));
+        assert!(matches!(
+            inspect("x", &cut.collect::<Vec<_>>()),
+            Err(LoadError::Invalid { .. } | LoadError::MissingExport { .. })
+        ));
         let artefact = wasmtime::Engine::default().precompile_component(&empty).unwrap();
         assert!(matches!(inspect("x", &artefact), Err(LoadError::Precompiled { .. })));
     }

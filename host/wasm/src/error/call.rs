@@ -187,9 +187,7 @@ impl CallError {
             | Self::OutputTooLarge { .. }
             | Self::HostCallTooLarge { .. }
             | Self::HostCallLimit { .. }
-            | Self::StackOverflow => {
-                FailureKind::Limit { key: self.key().unwrap_or("limits").to_owned() }
-            }
+            | Self::StackOverflow => FailureKind::Limit { key: self.key().unwrap_or("limits").to_owned() },
             Self::Trap { .. }
             | Self::BadResult { .. }
             | Self::InvalidJson { .. }
@@ -202,7 +200,9 @@ impl CallError {
 
     fn hint(&self) -> Option<String> {
         let advice = match self {
-            Self::Timeout { .. } | Self::OutOfFuel { .. } => "ask for less at a time; what it had already written stays",
+            Self::Timeout { .. } | Self::OutOfFuel { .. } => {
+                "ask for less at a time; what it had already written stays"
+            }
             Self::MemoryLimit { .. } | Self::TableLimit { .. } | Self::OutputTooLarge { .. } => {
                 "ask for a smaller piece"
             }
@@ -241,7 +241,8 @@ mod tests {
 
     #[test]
     fn a_trap_names_the_function() {
-        let trap = CallError::Trap { reason: "integer divide by zero".to_owned(), frames: vec!["parse".to_owned()] };
+        let trap =
+            CallError::Trap { reason: "integer divide by zero".to_owned(), frames: vec!["parse".to_owned()] };
         assert_eq!(trap.into_failure("calc").message, "`calc` crashed: integer divide by zero in `parse`");
     }
 }

@@ -55,7 +55,9 @@ pub enum LoadError {
         component: String,
     },
     /// Already compiled by some wasmtime: native code that nobody checks.
-    #[error("`{component}` is a compiled artefact; only WebAssembly is accepted, because native code cannot be sandboxed")]
+    #[error(
+        "`{component}` is a compiled artefact; only WebAssembly is accepted, because native code cannot be sandboxed"
+    )]
     Precompiled {
         /// Where it came from.
         component: String,

@@ -53,7 +53,8 @@ fn an_unknown_key_is_named_with_line_and_nearest_key() {
     let (_, key, _, nearest) = problem(&GOOD.replace("[ask.store]", "[ask.sockets]"));
     assert_eq!(key, "ask.sockets");
     assert_eq!(nearest, None);
-    let (_, key, problem, _) = problem(&format!("{GOOD}\n[[ask.http]]\nurl = \"https://*\"\nprivate = true\n"));
+    let (_, key, problem, _) =
+        problem(&format!("{GOOD}\n[[ask.http]]\nurl = \"https://*\"\nprivate = true\n"));
     assert_eq!(key, "ask.http.private");
     assert!(problem.contains("only be granted"));
 }

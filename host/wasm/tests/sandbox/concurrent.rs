@@ -73,7 +73,10 @@ async fn a_full_queue_is_its_own_error_and_runs_nothing() {
     let failure = call(&tool, "{}").await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Unavailable { retry_after_ms: None });
     assert!(failure.hint.unwrap().contains("limits.queue_ms"));
-    assert_eq!(first.await.unwrap().unwrap_err().kind, FailureKind::Limit { key: "limits.wall_ms".to_owned() });
+    assert_eq!(
+        first.await.unwrap().unwrap_err().kind,
+        FailureKind::Limit { key: "limits.wall_ms".to_owned() }
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -52,27 +52,27 @@ package acme:secret@1.0.0 {
 "#;
 
 /// A guest under construction.
-pub struct Guest {
+pub(crate) struct Guest {
     /// Lines of WIT: `import wasi:cli/exit@0.2.0;`.
-    pub wit: &'static str,
+    pub(crate) wit: &'static str,
     /// Core imports.
-    pub imports: &'static str,
+    pub(crate) imports: &'static str,
     /// Further items of the module: functions, tables, a start function.
-    pub items: String,
+    pub(crate) items: String,
     /// Body of `call`: parameters `$args` and `$len`, result a pointer to `result<tool-output, tool-error>`.
-    pub call: String,
+    pub(crate) call: String,
     /// Body of `describe` instead of the built one.
-    pub describe: Option<String>,
+    pub(crate) describe: Option<String>,
     /// Tools that it describes, with effect (0 read, 1 write, 2 external) and parameters.
-    pub tools: Vec<(&'static str, u8, &'static str)>,
-    pub memory_pages: u32,
+    pub(crate) tools: Vec<(&'static str, u8, &'static str)>,
+    pub(crate) memory_pages: u32,
 }
 
 /// Answers with its arguments as one text part.
-pub const ECHO: &str = "(call $answer (i32.const 0) (local.get $args) (local.get $len))";
+pub(crate) const ECHO: &str = "(call $answer (i32.const 0) (local.get $args) (local.get $len))";
 
 impl Guest {
-    pub fn new(call: &str) -> Self {
+    pub(crate) fn new(call: &str) -> Self {
         Self {
             wit: "",
             imports: "",
@@ -84,16 +84,16 @@ impl Guest {
         }
     }
 
-    pub fn echo() -> Self {
+    pub(crate) fn echo() -> Self {
         Self::new(ECHO)
     }
 
-    pub fn with_items(mut self, items: &str) -> Self {
+    pub(crate) fn with_items(mut self, items: &str) -> Self {
         self.items = items.to_owned();
         self
     }
 
-    pub fn with_import(mut self, wit: &'static str, core: &'static str) -> Self {
+    pub(crate) fn with_import(mut self, wit: &'static str, core: &'static str) -> Self {
         self.wit = wit;
         self.imports = core;
         self
@@ -101,8 +101,8 @@ impl Guest {
 
     fn specs(&self) -> Vec<u8> {
         let mut text_at = SPECS_AT + self.tools.len() * SPEC_BYTES;
-        let mut texts = Vec::new();
-        let mut records = Vec::new();
+        let mut texts: Vec<u8> = Vec::new();
+        let mut records: Vec<u8> = Vec::new();
         let mut string = |record: &mut Vec<u8>, text: &str| {
             record.extend(u32::try_from(text_at).unwrap().to_le_bytes());
             record.extend(u32::try_from(text.len()).unwrap().to_le_bytes());
@@ -126,7 +126,7 @@ impl Guest {
     }
 
     /// The core module's text.
-    pub fn wat(&self) -> String {
+    pub(crate) fn wat(&self) -> String {
         let mut data = String::new();
         for byte in self.specs() {
             write!(data, "\\{byte:02x}").unwrap();
@@ -179,7 +179,7 @@ impl Guest {
     }
 
     /// The component.
-    pub fn build(&self) -> Vec<u8> {
+    pub(crate) fn build(&self) -> Vec<u8> {
         let mut module = wat::parse_str(self.wat()).unwrap();
         let wit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit");
         let mut resolve = Resolve::default();

@@ -14,8 +14,7 @@ const CLOCK: &str = r#"
   (import "wasi:clocks/monotonic-clock@0.2.0" "subscribe-duration" (func $sleep (param i64) (result i32)))
   (import "wasi:clocks/monotonic-clock@0.2.0" "now" (func $now (result i64)))
   (import "wasi:io/poll@0.2.0" "[method]pollable.block" (func $block (param i32)))"#;
-const LOG: &str =
-    r#"(import "hames:host/log@0.1.0" "write" (func $log (param i32 i32 i32 i32 i32)))"#;
+const LOG: &str = r#"(import "hames:host/log@0.1.0" "write" (func $log (param i32 i32 i32 i32 i32)))"#;
 
 fn limits() -> Limits {
     Limits { wall_ms: 400, ..Limits::default() }
@@ -73,7 +72,8 @@ async fn a_guest_that_is_refused_memory_and_copes_is_fine() {
 
 #[tokio::test]
 async fn many_memories_are_bounded_together() {
-    let grow: String = (1..8).map(|index| format!("(drop (memory.grow $m{index} (i32.const 200)))")).collect();
+    let grow: String =
+        (1..8).map(|index| format!("(drop (memory.grow $m{index} (i32.const 200)))")).collect();
     let items: String = (1..8).map(|index| format!("(memory $m{index} 1)")).collect();
     // Seven memories of 200 pages are 87 MiB; each alone is far below 64 MiB.
     let guest = Guest::new(&format!("{grow} (unreachable)")).with_items(&items);
@@ -94,8 +94,9 @@ async fn tables_are_bounded() {
 
 #[tokio::test]
 async fn a_recursion_without_end_uses_up_its_stack() {
-    let guest = Guest::new("(call $deeper (i32.const 0))")
-        .with_items("(func $deeper (param i32) (result i32) (i32.add (call $deeper (local.get 0)) (i32.const 1)))");
+    let guest = Guest::new("(call $deeper (i32.const 0))").with_items(
+        "(func $deeper (param i32) (result i32) (i32.add (call $deeper (local.get 0)) (i32.const 1)))",
+    );
     let failure = fails(&guest, limits()).await;
     assert_eq!(failure.kind, limit("engine.wasm_stack_bytes"));
 }
@@ -131,8 +132,8 @@ async fn a_list_that_names_the_same_megabyte_a_thousand_times_is_refused_before_
         "(local.set $i (i32.const 0))
          (loop $again
            (i32.store (i32.add (i32.const 1048576) (i32.mul (local.get $i) (i32.const 32))) (i32.const 0))
-           (i32.store (i32.add (i32.const 1048580) (i32.mul (local.get $i) (i32.const 32))) (i32.const 0))
-           (i32.store (i32.add (i32.const 1048584) (i32.mul (local.get $i) (i32.const 32))) (i32.const 1000000))
+           (i32.store (i32.add (i32.const 1048580) (i32.mul (local.get $i) (i32.const 32))) (i32.const 131072))
+           (i32.store (i32.add (i32.const 1048584) (i32.mul (local.get $i) (i32.const 32))) (i32.const 900000))
            (local.set $i (i32.add (local.get $i) (i32.const 1)))
            (br_if $again (i32.lt_u (local.get $i) (i32.const 1000))))
          (i32.store (i32.const 16) (i32.const 0))
@@ -166,7 +167,8 @@ async fn a_flood_of_log_lines_ends_at_the_number_of_host_calls() {
 
 #[tokio::test]
 async fn wasi_calls_count_too() {
-    let guest = Guest::new("(loop $again (drop (call $now)) (br $again)) (unreachable)").with_import(CLOCK_WIT, CLOCK);
+    let guest = Guest::new("(loop $again (drop (call $now)) (br $again)) (unreachable)")
+        .with_import(CLOCK_WIT, CLOCK);
     let limits = Limits { host_calls: 1000, wall_ms: 10_000, ..Limits::default() };
     assert_eq!(fails(&guest, limits).await.kind, limit("limits.host_calls"));
 }
@@ -216,8 +218,10 @@ async fn json_parts_have_to_be_json() {
     let failure = fails(&guest, limits()).await;
     assert_eq!(failure.kind, FailureKind::Crashed);
     assert!(failure.message.contains("not JSON"), "{}", failure.message);
-    let deep = Guest::new("(memory.fill (i32.const 65536) (i32.const 91) (i32.const 50000))
-        (call $answer (i32.const 1) (i32.const 65536) (i32.const 50000))");
+    let deep = Guest::new(
+        "(memory.fill (i32.const 65536) (i32.const 91) (i32.const 50000))
+        (call $answer (i32.const 1) (i32.const 65536) (i32.const 50000))",
+    );
     assert!(fails(&deep, limits()).await.message.contains("nested deeper than 120 levels"));
 }
 

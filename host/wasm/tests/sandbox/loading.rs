@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use hames_core::gate::{Capabilities, HttpCapability};
 use hames_core::types::Effect;
 use hames_wasm::{
-    CallError, Digest, EngineOptions, Limits, LoadError, LoadOptions, PluginSource, Sandbox, SandboxOptions, Warning,
+    CallError, Digest, EngineOptions, Limits, LoadError, LoadOptions, PluginSource, Sandbox, SandboxOptions,
+    Warning,
 };
 
 use super::guest::Guest;
@@ -29,7 +30,8 @@ async fn what_is_no_plugin_is_told_apart() {
     assert!(error.hint().unwrap().contains("hames:tool/tool-plugin"));
     let artefact = wasmtime::Engine::default().precompile_component(&empty).unwrap();
     assert!(matches!(refused(artefact).await, LoadError::Precompiled { .. }));
-    let shared = r#"(component (core module (memory 1 1 shared)) (export "hames:tool/tool@0.1.0" (instance 0)))"#;
+    let shared =
+        r#"(component (core module (memory 1 1 shared)) (export "hames:tool/tool@0.1.0" (instance 0)))"#;
     let shared = wat::parse_str(shared.replace("(export", "(instance) (export")).unwrap();
     assert!(matches!(refused(shared).await, LoadError::Invalid { .. }));
 }
@@ -41,7 +43,9 @@ async fn imports_that_no_plugin_gets_are_refused_by_name() {
         r#"(import "wasi:sockets/instance-network@0.2.0" "instance-network" (func $network (result i32)))"#,
     );
     match refused(sockets.build()).await {
-        LoadError::ForbiddenImport { interface, .. } => assert_eq!(interface, "wasi:sockets/instance-network@0.2.0"),
+        LoadError::ForbiddenImport { interface, .. } => {
+            assert_eq!(interface, "wasi:sockets/instance-network@0.2.0")
+        }
         other => panic!("{other}"),
     }
     let unknown = Guest::echo().with_import(
@@ -53,12 +57,16 @@ async fn imports_that_no_plugin_gets_are_refused_by_name() {
 
 #[tokio::test]
 async fn a_newer_or_different_interface_is_told() {
-    let newer = wat::parse_str(r#"(component (instance) (export "hames:tool/tool@0.2.0" (instance 0)))"#).unwrap();
+    let newer =
+        wat::parse_str(r#"(component (instance) (export "hames:tool/tool@0.2.0" (instance 0)))"#).unwrap();
     match refused(newer).await {
-        LoadError::NewerWit { wanted, offered, .. } => assert_eq!((wanted.as_str(), offered.as_str()), ("0.2.0", "0.1.0")),
+        LoadError::NewerWit { wanted, offered, .. } => {
+            assert_eq!((wanted.as_str(), offered.as_str()), ("0.2.0", "0.1.0"))
+        }
         other => panic!("{other}"),
     }
-    let wrong = wat::parse_str(r#"(component (instance) (export "hames:tool/tool@0.1.0" (instance 0)))"#).unwrap();
+    let wrong =
+        wat::parse_str(r#"(component (instance) (export "hames:tool/tool@0.1.0" (instance 0)))"#).unwrap();
     assert!(matches!(refused(wrong).await, LoadError::WrongType { .. }));
     let import = r#"(component
         (import "hames:host/log@0.1.0" (instance (export "write" (func (param "text" string)))))
@@ -70,7 +78,9 @@ async fn a_newer_or_different_interface_is_told() {
 async fn what_could_never_be_instantiated_names_the_limit() {
     let huge = Guest { memory_pages: 65_536, ..Guest::echo() };
     match refused(huge.build()).await {
-        LoadError::NeedsTooMuch { key, wanted, .. } => assert_eq!((key, wanted), ("limits.memory_bytes", 4 << 30)),
+        LoadError::NeedsTooMuch { key, wanted, .. } => {
+            assert_eq!((key, wanted), ("limits.memory_bytes", 4 << 30))
+        }
         other => panic!("{other}"),
     }
     let tables: String = (0..40).map(|_| "(table 10 funcref)").collect();
@@ -82,7 +92,8 @@ async fn what_could_never_be_instantiated_names_the_limit() {
 
 #[tokio::test]
 async fn describe_has_limits_of_its_own_kind() {
-    let looping = Guest { describe: Some("(loop $again (br $again)) (unreachable)".to_owned()), ..Guest::echo() };
+    let looping =
+        Guest { describe: Some("(loop $again (br $again)) (unreachable)".to_owned()), ..Guest::echo() };
     match refused(looping.build()).await {
         LoadError::Describe { cause: CallError::Timeout { limit_ms }, .. } => assert_eq!(limit_ms, 300),
         other => panic!("{other}"),
@@ -103,22 +114,35 @@ async fn describe_has_limits_of_its_own_kind() {
 
 #[tokio::test]
 async fn a_tool_with_a_bad_schema_is_left_out_alone() {
-    let tools_of_guest =
-        vec![("good", 0, GOOD_SCHEMA), ("bad", 0, r#"{"type":"objekt"}"#), ("good", 1, GOOD_SCHEMA), ("Worse", 0, GOOD_SCHEMA)];
-    let plugin = load(&sandbox(), Guest { tools: tools_of_guest, ..Guest::echo() }.build(), Limits::default()).await.unwrap();
+    let tools_of_guest = vec![
+        ("good", 0, GOOD_SCHEMA),
+        ("bad", 0, r#"{"type":"objekt"}"#),
+        ("good", 1, GOOD_SCHEMA),
+        ("Worse", 0, GOOD_SCHEMA),
+    ];
+    let plugin =
+        load(&sandbox(), Guest { tools: tools_of_guest, ..Guest::echo() }.build(), Limits::default())
+            .await
+            .unwrap();
     assert_eq!(plugin.specs().iter().map(|spec| spec.name.as_str()).collect::<Vec<_>>(), ["good"]);
-    assert_eq!(plugin.quarantined().iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["bad", "good", "Worse"]);
+    assert_eq!(
+        plugin.quarantined().iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
+        ["bad", "good", "Worse"]
+    );
     let good = tools(&plugin).remove("good").unwrap();
     assert_eq!(text(&call(&good, r#"{"a":1}"#).await.unwrap()), r#"{"a":1}"#);
 }
 
 #[tokio::test]
 async fn the_effect_is_the_claim_whatever_was_granted() {
-    let guest = Guest { tools: vec![("reads", 0, GOOD_SCHEMA), ("reaches", 2, GOOD_SCHEMA)], ..Guest::echo() };
+    let guest =
+        Guest { tools: vec![("reads", 0, GOOD_SCHEMA), ("reaches", 2, GOOD_SCHEMA)], ..Guest::echo() };
     let plugin = load(&sandbox(), guest.build(), Limits::default()).await.unwrap();
-    let http = HttpCapability { url: "https://*".to_owned(), methods: Vec::new(), private: false, reason: None };
+    let http =
+        HttpCapability { url: "https://*".to_owned(), methods: Vec::new(), private: false, reason: None };
     let granted = Capabilities { http: vec![http], ..Capabilities::default() };
-    let effects: Vec<_> = plugin.tools(&granted, &sources()).unwrap().iter().map(|tool| tool.effect()).collect();
+    let effects: Vec<_> =
+        plugin.tools(&granted, &sources()).unwrap().iter().map(|tool| tool.effect()).collect();
     assert_eq!(effects, [Effect::Read, Effect::External]);
 }
 
@@ -126,7 +150,10 @@ async fn the_effect_is_the_claim_whatever_was_granted() {
 async fn limits_that_the_engine_cannot_keep_are_refused() {
     let wasm = Guest::echo().build();
     let fuel = Limits { fuel: Some(1), ..Limits::default() };
-    assert!(matches!(load(&sandbox(), wasm.clone(), fuel.clone()).await, Err(LoadError::FuelNotMetered { .. })));
+    assert!(matches!(
+        load(&sandbox(), wasm.clone(), fuel.clone()).await,
+        Err(LoadError::FuelNotMetered { .. })
+    ));
     let memory = Limits { memory_bytes: 8 << 30, ..Limits::default() };
     assert!(matches!(load(&sandbox(), wasm.clone(), memory).await, Err(LoadError::LimitAboveEngine { .. })));
     let engine = EngineOptions { fuel_metering: true, ..EngineOptions::default() };
@@ -140,7 +167,8 @@ async fn limits_that_the_engine_cannot_keep_are_refused() {
 #[tokio::test]
 async fn a_pinned_digest_and_the_config_schema_are_kept() {
     let sandbox = sandbox();
-    let source = PluginSource::Bytes { manifest: manifest("test"), wasm: Guest::echo().build().into() };
+    let source =
+        PluginSource::Bytes { manifest: manifest("test").into(), wasm: Guest::echo().build().into() };
     let pinned = LoadOptions { expected_digest: Some(Digest::of(b"other")), ..LoadOptions::default() };
     let error = sandbox.load(source.clone(), pinned).await.unwrap_err();
     assert!(matches!(error, LoadError::DigestMismatch { .. }));
@@ -235,7 +263,8 @@ async fn an_unsafe_cache_folder_is_loudly_not_used() {
 
 #[tokio::test]
 async fn a_pool_that_cannot_be_reserved_is_loudly_replaced() {
-    let engine = EngineOptions { pool_memories: 400_000, pool_memory_bytes: 4 << 30, ..EngineOptions::default() };
+    let engine =
+        EngineOptions { pool_memories: 400_000, pool_memory_bytes: 4 << 30, ..EngineOptions::default() };
     let sandbox = Sandbox::new(&SandboxOptions { engine, cache_dir: None }).unwrap();
     assert!(matches!(sandbox.warnings(), [Warning::PoolUnavailable { .. }]), "{:?}", sandbox.warnings());
     assert!(!sandbox.is_pooled());

@@ -21,7 +21,8 @@ use hames_core::gate::Capabilities;
 use hames_core::tool::{CallContext, Invocation, Tool};
 use hames_core::types::{AgentPath, CallId, Part, SessionId, ToolFailure, ToolOutput, TurnId};
 use hames_wasm::{
-    GrantSources, Limits, LoadError, LoadOptions, Manifest, Plugin, PluginSource, Sandbox, SandboxOptions, Workspace,
+    GrantSources, Limits, LoadError, LoadOptions, Manifest, Plugin, PluginSource, Sandbox, SandboxOptions,
+    Workspace,
 };
 
 /// A sandbox without a cache.
@@ -37,7 +38,7 @@ fn manifest(name: &str) -> Manifest {
 }
 
 async fn load(sandbox: &Sandbox, wasm: Vec<u8>, limits: Limits) -> Result<Plugin, LoadError> {
-    let source = PluginSource::Bytes { manifest: manifest("test"), wasm: wasm.into() };
+    let source = PluginSource::Bytes { manifest: manifest("test").into(), wasm: wasm.into() };
     sandbox.load(source, LoadOptions { limits, ..LoadOptions::default() }).await
 }
 
