@@ -1,15 +1,17 @@
 //! Asking the person at the terminal. Requests travel to the loop that prints events, so that a question never stands in
 //! the middle of streamed text; the answer is read from the terminal itself, not from a piped standard input.
 
-use std::fs::{File, OpenOptions};
-use std::io::Read;
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use hames_core::fence::Fence;
 use hames_core::gate::{Approval, ApprovalRequest, Approver};
 use hames_core::results::one_safe_line;
-use tokio::io::unix::AsyncFd;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::{mpsc, oneshot};
 
 use super::console::Console;
@@ -18,6 +20,9 @@ use super::console::Console;
 const MAX_ARGUMENT_BYTES: usize = 2000;
 /// An answer longer than this is none.
 const MAX_ANSWER_BYTES: usize = 1000;
+
+/// How often the reader looks whether its question still stands.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// A request on its way to the person.
 pub(super) struct Asked {
@@ -96,32 +101,45 @@ fn understand(line: &str) -> Approval {
     }
 }
 
-/// Reads a line from the terminal. What was typed before the question is thrown away: it was no answer to it.
+/// Reads a line from the terminal in a thread of its own, which ends soon after this future is dropped: a reader that
+/// stayed would eat the next line that is meant for somebody else.
 async fn read_answer() -> std::io::Result<String> {
-    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    let terminal = OpenOptions::new().read(true).custom_flags(nonblocking).open("/dev/tty")?;
-    let terminal = AsyncFd::register(terminal)?;
-    let mut buffer = [0_u8; 256];
-    while let Ok(1..) = read(terminal.get_ref(), &mut buffer) {}
-    let mut line = Vec::new();
-    loop {
-        let mut ready = terminal.readable().await?;
-        match ready.try_io(|terminal| read(terminal.get_ref(), &mut buffer)) {
-            Err(_would_block) => {}
-            Ok(Ok(0)) => return Ok(String::new()),
-            Ok(Ok(count)) => {
-                line.extend_from_slice(buffer.get(..count).unwrap_or_default());
-                if line.contains(&b'\n') || line.len() > MAX_ANSWER_BYTES {
-                    return Ok(String::from_utf8_lossy(&line).into_owned());
-                }
-            }
-            Ok(Err(cause)) => return Err(cause),
-        }
+    let gone = Arc::new(AtomicBool::new(false));
+    let _guard = Gone(Arc::clone(&gone));
+    tokio::task::spawn_blocking(move || read_line(&gone)).await.map_err(std::io::Error::other)?
+}
+
+/// Raises a flag when dropped.
+struct Gone(Arc<AtomicBool>);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
-fn read(mut terminal: &File, buffer: &mut [u8]) -> std::io::Result<usize> {
-    terminal.read(buffer)
+/// What was typed before the question is thrown away: it was no answer to it.
+fn read_line(gone: &AtomicBool) -> std::io::Result<String> {
+    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let mut terminal = OpenOptions::new().read(true).custom_flags(nonblocking).open("/dev/tty")?;
+    let mut buffer = [0_u8; 256];
+    while let Ok(1..) = terminal.read(&mut buffer) {}
+    let mut line = Vec::new();
+    loop {
+        let mut waiting = [PollFd::new(&terminal, PollFlags::IN)];
+        let ready = poll(&mut waiting, Some(&LOOK))?;
+        if gone.load(Ordering::Relaxed) {
+            return Err(ErrorKind::Interrupted.into());
+        }
+        if ready == 0 {
+            continue;
+        }
+        let count = terminal.read(&mut buffer)?;
+        line.extend_from_slice(buffer.get(..count).unwrap_or_default());
+        if count == 0 || line.contains(&b'\n') || line.len() > MAX_ANSWER_BYTES {
+            return Ok(String::from_utf8_lossy(&line).into_owned());
+        }
+    }
 }
 
 #[cfg(test)]

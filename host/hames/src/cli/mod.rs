@@ -13,6 +13,8 @@ mod interrupt;
 mod plugin;
 mod policy;
 mod run;
+#[cfg(test)]
+mod schema_tests;
 mod session;
 mod start;
 mod view;

@@ -177,3 +177,13 @@ fn results_are_kept_per_session_and_handles_reach_nowhere_else() {
     std::os::unix::fs::symlink("../secret", dir.path().join("results/a/r9")).unwrap();
     assert!(results.read(&a, "r9").is_err());
 }
+
+#[test]
+fn the_ports_keep_their_contracts() {
+    let (dir, store) = store();
+    let transcript = store.create().unwrap();
+    let id = transcript.session_id().to_string();
+    hames_testkit::contract::transcript(&transcript, || store.entries(&id).unwrap());
+    hames_testkit::contract::result_store(&FileResultStore::new(dir.path().join("results")));
+    hames_testkit::contract::action_window(&FileActionWindow::new(dir.path().join("actions")));
+}
