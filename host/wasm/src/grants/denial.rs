@@ -14,7 +14,7 @@ const LONGEST_TEXT_BYTES: usize = 256;
 /// One thing that a call wanted and was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
-    /// The capability concerned: `fs`, `http`, `env`, `secret`, `store` or `limits`.
+    /// The capability concerned: `fs`, `http`, `secret`, `store` or `limits`.
     pub capability: &'static str,
     /// What was refused and why, for people to read.
     pub what: String,
@@ -98,7 +98,7 @@ pub(crate) fn toml_text(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "test")]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "test")]
     use super::*;
 
     #[test]

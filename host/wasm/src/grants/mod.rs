@@ -251,19 +251,21 @@ impl Grants {
     }
 }
 
+/// Each folder once: two grants of the same one mean the wider mode.
 fn check_folders(effective: &Capabilities, workspace: &Workspace) -> Result<Arc<[Preopen]>, GrantError> {
-    effective
-        .fs
-        .iter()
-        .map(|grant| {
-            let path =
-                intersect::plain_path(&grant.path).ok_or_else(|| GrantError::Path(grant.path.clone()))?;
-            workspace
-                .open_folder(path.as_ref())
-                .map_err(|source| GrantError::Folder { path: path.clone(), source })?;
-            Ok(Preopen { path, mode: grant.mode })
-        })
-        .collect()
+    let mut preopens: Vec<Preopen> = Vec::with_capacity(effective.fs.len());
+    for grant in &effective.fs {
+        let path = intersect::plain_path(&grant.path).ok_or_else(|| GrantError::Path(grant.path.clone()))?;
+        if let Some(known) = preopens.iter_mut().find(|known| known.path == path) {
+            known.mode = known.mode.max(grant.mode);
+            continue;
+        }
+        workspace
+            .open_folder(path.as_ref())
+            .map_err(|source| GrantError::Folder { path: path.clone(), source })?;
+        preopens.push(Preopen { path, mode: grant.mode });
+    }
+    Ok(preopens.into())
 }
 
 fn as_usize(bytes: u64) -> usize {
@@ -317,3 +319,6 @@ impl CallGrants {
         self.stderr.contents()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -143,7 +143,7 @@ pub(crate) fn check(grants: &[SecretCapability]) -> Result<Arc<[SecretGrant]>, s
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "test")]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "test")]
     use super::*;
 
     struct One;

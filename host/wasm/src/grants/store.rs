@@ -218,7 +218,7 @@ impl CallStore {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::panic, reason = "test")]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "test")]
     use super::*;
 
     fn store(dir: &Path, max_bytes: u64) -> CallStore {

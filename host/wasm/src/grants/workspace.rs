@@ -183,7 +183,7 @@ pub(crate) fn nonblocking() -> i32 {
 
 /// Flags in the type that `custom_flags` takes.
 pub(crate) fn flag(flags: rustix::fs::OFlags) -> i32 {
-    i32::try_from(flags.bits()).unwrap_or(0)
+    flags.bits().cast_signed()
 }
 
 #[cfg(target_os = "linux")]

@@ -113,6 +113,6 @@ mod tests {
         assert_eq!(StandingClock.now(), Duration::ZERO);
         let start = Instant::now().checked_sub(Duration::from_micros(5_700)).unwrap();
         let now = CoarseClock { start }.now();
-        assert!(now >= 5 * MILLISECOND_NS && now % MILLISECOND_NS == 0, "{now}");
+        assert!(now >= 5 * MILLISECOND_NS && now.is_multiple_of(MILLISECOND_NS), "{now}");
     }
 }

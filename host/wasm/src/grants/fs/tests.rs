@@ -266,7 +266,9 @@ async fn fifos_and_sockets_are_refused_before_they_block() {
         }
         assert_eq!(call.write(&at, path, b"x").await.unwrap_err(), ErrorCode::NotPermitted);
     }
+    assert_eq!(call.write(&at, "fifo/x", b"x").await.unwrap_err(), ErrorCode::NotDirectory);
     let mut g = call.guard();
+    assert_eq!(code(g.create_directory_at(again(&at), "fifo/x".into()).await), Err(ErrorCode::NotDirectory));
     let renamed = g.rename_at(again(&at), "fifo".into(), again(&at), "file".into()).await;
     assert_eq!(code(renamed), Err(ErrorCode::NotPermitted));
     let linked = g.link_at(again(&at), PathFlags::empty(), "fifo".into(), again(&at), "f2".into()).await;
