@@ -23,10 +23,10 @@ pub struct Capabilities {
     /// Credentials, used by placeholder and never seen.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub secret: Vec<SecretCapability>,
-    /// The real clock; without it time stands still.
+    /// The real clock; without it the date stands still and only durations can be measured, coarsely.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub clock: bool,
-    /// Real randomness; without it the sequence is the same in every call.
+    /// Real randomness; without it the sequence follows from the call's id.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub random: bool,
     /// A private key-value store.
