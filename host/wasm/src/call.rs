@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use hames_core::tool::{Invocation, Tool};
 use hames_core::types::{Effect, FailureKind, ToolFailure, ToolOutput, ToolSpec};
-use tokio::sync::{Semaphore, SemaphorePermit, TryAcquireError};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::bindings::hames::tool::types as wit;
 use crate::error::CallError;
@@ -67,14 +67,26 @@ impl ComponentTool {
         let plugin = &*self.plugin;
         let inner = &*plugin.code.sandbox.inner;
         let limits = &plugin.limits;
-        // The plugin's own queue first, so that one busy plugin does not hold places that others could use.
-        let queue = async {
-            let own = wait_for_place(&plugin.places, limits.queue_ms).await?;
-            Ok((own, wait_for_place(&inner.calls, limits.queue_ms).await?))
+        // Free places and ready code are taken without a race: that is the usual case, and registering with the fence
+        // costs as much as the rest of this function.
+        let _places = match (plugin.places.try_acquire(), inner.calls.try_acquire()) {
+            (Ok(own), Ok(shared)) => (own, shared),
+            _ => {
+                // The plugin's own queue first, so that one busy plugin does not hold places that others could use.
+                let queue = async {
+                    let own = wait_for_place(&plugin.places, limits.queue_ms).await?;
+                    Ok((own, wait_for_place(&inner.calls, limits.queue_ms).await?))
+                };
+                fence.race(queue).await.map_err(|reason| CallError::Interrupted { reason })??
+            }
         };
-        let _places = fence.race(queue).await.map_err(|reason| CallError::Interrupted { reason })??;
-        let component =
-            fence.race(plugin.code.ready()).await.map_err(|reason| CallError::Interrupted { reason })??;
+        let component = match plugin.code.linked.get() {
+            Some(component) => component,
+            None => fence
+                .race(plugin.code.ready())
+                .await
+                .map_err(|reason| CallError::Interrupted { reason })??,
+        };
 
         let deadline = run::deadline(limits);
         let facts = CallFacts {
@@ -122,13 +134,6 @@ fn explain(failure: ToolFailure, denials: &[Denial]) -> ToolFailure {
 }
 
 async fn wait_for_place(places: &Semaphore, queue_ms: u64) -> Result<SemaphorePermit<'_>, CallError> {
-    match places.try_acquire() {
-        Ok(permit) => return Ok(permit),
-        Err(TryAcquireError::NoPermits) => {}
-        Err(TryAcquireError::Closed) => {
-            return Err(CallError::NotReady { reason: "the sandbox is shut down".to_owned() });
-        }
-    }
     match tokio::time::timeout(Duration::from_millis(queue_ms), places.acquire()).await {
         Ok(Ok(permit)) => Ok(permit),
         Ok(Err(_)) => Err(CallError::NotReady { reason: "the sandbox is shut down".to_owned() }),

@@ -19,6 +19,7 @@ mod host;
 mod limits;
 mod manifest;
 mod meter;
+mod needs;
 mod output;
 mod plugin;
 mod run;

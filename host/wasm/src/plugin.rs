@@ -136,7 +136,7 @@ fn open(sandbox: &Sandbox, source: PluginSource, options: LoadOptions) -> Result
         return Err(LoadError::DigestMismatch { component, expected, actual: digest });
     }
     sandbox.inner.check_limits(&manifest.name, &options.limits)?;
-    world::check_needs(&component, &outside, &options.limits)?;
+    outside.needs.check(&component, &options.limits)?;
     let config_json = check_config(&manifest, options.config)?;
     let described = sandbox.inner.cached_description(&digest);
     let places =

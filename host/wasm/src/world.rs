@@ -7,10 +7,8 @@ use wasmparser::{Parser, Payload};
 
 use crate::error::LoadError;
 use crate::grants::LINKED_INTERFACES;
-use crate::limits::Limits;
 use crate::manifest::nearest;
-
-const WASM_PAGE_BYTES: u64 = 65_536;
+use crate::needs::{Needs, Scales};
 
 /// The largest component accepted. CPython as a component has 20 MB.
 pub(crate) const MAX_COMPONENT_BYTES: u64 = 64 * 1024 * 1024;
@@ -62,17 +60,8 @@ pub(crate) struct Outside {
     /// Imports, in order.
     pub(crate) imports: Vec<String>,
     exports: Vec<String>,
-    needs: Needs,
-}
-
-/// What instantiating takes at the least: counted from the binary, each definition once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Needs {
-    memory_bytes: u64,
-    table_elements: u64,
-    instances: u64,
-    memories: u64,
-    tables: u64,
+    /// What it weighs.
+    pub(crate) needs: Needs,
 }
 
 /// Checks everything that can be known without compiling. `component` names the file in errors.
@@ -119,66 +108,26 @@ pub(crate) fn outside(component: &str, bytes: &[u8]) -> Result<Outside, LoadErro
 
 fn read(bytes: &[u8]) -> Result<Outside, wasmparser::BinaryReaderError> {
     let mut outside = Outside { imports: Vec::new(), exports: Vec::new(), needs: Needs::default() };
-    let mut depth = 0_u32;
+    let mut scales = Scales::default();
     for payload in Parser::new(0).parse_all(bytes) {
-        match payload? {
-            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => {
-                depth = depth.saturating_add(1)
-            }
-            Payload::End(_) => depth = depth.saturating_sub(1),
-            Payload::ComponentImportSection(imports) if depth == 0 => {
+        let payload = payload?;
+        scales.weigh(&payload)?;
+        match payload {
+            Payload::ComponentImportSection(imports) if scales.is_outermost() => {
                 for import in imports {
                     outside.imports.push(import?.name.full_name().into_owned());
                 }
             }
-            Payload::ComponentExportSection(exports) if depth == 0 => {
+            Payload::ComponentExportSection(exports) if scales.is_outermost() => {
                 for export in exports {
                     outside.exports.push(export?.name.full_name().into_owned());
-                }
-            }
-            Payload::InstanceSection(instances) => {
-                for instance in instances {
-                    if matches!(instance?, wasmparser::Instance::Instantiate { .. }) {
-                        outside.needs.instances = outside.needs.instances.saturating_add(1);
-                    }
-                }
-            }
-            Payload::MemorySection(memories) => {
-                for memory in memories {
-                    let bytes = memory?.initial.saturating_mul(WASM_PAGE_BYTES);
-                    outside.needs.memory_bytes = outside.needs.memory_bytes.saturating_add(bytes);
-                    outside.needs.memories = outside.needs.memories.saturating_add(1);
-                }
-            }
-            Payload::TableSection(tables) => {
-                for table in tables {
-                    let elements = table?.ty.initial;
-                    outside.needs.table_elements = outside.needs.table_elements.saturating_add(elements);
-                    outside.needs.tables = outside.needs.tables.saturating_add(1);
                 }
             }
             _ => {}
         }
     }
+    outside.needs = scales.whole();
     Ok(outside)
-}
-
-/// Refuses a component that no call could ever instantiate within its limits.
-pub(crate) fn check_needs(component: &str, outside: &Outside, limits: &Limits) -> Result<(), LoadError> {
-    let needs = &outside.needs;
-    let pairs = [
-        ("limits.memory_bytes", needs.memory_bytes, limits.memory_bytes),
-        ("limits.table_elements", needs.table_elements, limits.table_elements),
-        ("limits.instances", needs.instances, u64::from(limits.instances)),
-        ("limits.memories", needs.memories, u64::from(limits.memories)),
-        ("limits.tables", needs.tables, u64::from(limits.tables)),
-    ];
-    match pairs.into_iter().find(|(_, wanted, allowed)| wanted > allowed) {
-        None => Ok(()),
-        Some((key, wanted, allowed)) => {
-            Err(LoadError::NeedsTooMuch { component: component.to_owned(), key, wanted, allowed })
-        }
-    }
 }
 
 /// `a:b/c@0.2.1` → (`a:b/c`, `0.2.1`).

@@ -267,7 +267,7 @@ fn counted(limits: &Limits, what: CountedLimit, limit: u32) -> LimitCheck {
     };
     let refused = wat::parse_str(wat).map_err(|error| error.to_string()).and_then(|wasm| {
         let outside = world::outside(attack, &wasm).map_err(|error| error.to_string())?;
-        Ok(world::check_needs("canary", &outside, limits))
+        Ok(outside.needs.check("canary", limits))
     });
     match refused {
         Ok(Err(error)) => check(key, attack, limit, error.to_string(), true),

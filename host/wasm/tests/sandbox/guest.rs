@@ -66,6 +66,8 @@ pub(crate) struct Guest {
     /// Tools that it describes, with effect (0 read, 1 write, 2 external) and parameters.
     pub(crate) tools: Vec<(&'static str, u8, &'static str)>,
     pub(crate) memory_pages: u32,
+    /// What the allocator answers, if it lies.
+    pub(crate) realloc: Option<&'static str>,
 }
 
 /// Answers with its arguments as one text part.
@@ -81,6 +83,7 @@ impl Guest {
             describe: None,
             tools: vec![("run", 0, SCHEMA)],
             memory_pages: 2,
+            realloc: None,
         }
     }
 
@@ -147,6 +150,7 @@ impl Guest {
               (func $realloc (export "cabi_realloc")
                 (param $old i32) (param $old_len i32) (param $align i32) (param $len i32) (result i32)
                 (local $at i32)
+                {lie}
                 (local.set $at (i32.and
                   (i32.add (global.get $heap) (i32.sub (local.get $align) (i32.const 1)))
                   (i32.sub (i32.const 0) (local.get $align))))
@@ -172,6 +176,7 @@ impl Guest {
                 (local $i i32)
                 {call}))"#,
             imports = self.imports,
+            lie = self.realloc.map(|answer| format!("(return {answer})")).unwrap_or_default(),
             pages = self.memory_pages,
             items = self.items,
             call = self.call,

@@ -226,6 +226,27 @@ async fn json_parts_have_to_be_json() {
 }
 
 #[tokio::test]
+async fn cleaning_up_after_the_result_is_bounded_too() {
+    let looping = Guest::echo().with_items(
+        r#"(func (export "cabi_post_hames:tool/tool@0.1.0#call") (param i32) (loop $again (br $again)))"#,
+    );
+    assert_eq!(fails(&looping, limits()).await.kind, limit("limits.wall_ms"));
+    let trapping = Guest::echo()
+        .with_items(r#"(func (export "cabi_post_hames:tool/tool@0.1.0#call") (param i32) (unreachable))"#);
+    assert_eq!(fails(&trapping, limits()).await.kind, FailureKind::Crashed);
+}
+
+#[tokio::test]
+async fn an_allocator_that_lies_is_a_crash() {
+    for at in ["(i32.const -8)", "(unreachable)"] {
+        let wat = Guest::echo();
+        let lying = Guest { realloc: Some(at), ..wat };
+        let failure = fails(&lying, limits()).await;
+        assert_eq!(failure.kind, FailureKind::Crashed, "{at}: {failure:?}");
+    }
+}
+
+#[tokio::test]
 async fn exit_is_told_apart_from_a_crash() {
     let guest = Guest::new("(call $exit (i32.const 0)) (unreachable)").with_import(
         "import wasi:cli/exit@0.2.0;",

@@ -177,6 +177,56 @@ async fn a_pinned_digest_and_the_config_schema_are_kept() {
     assert!(matches!(sandbox.load(source, unwanted).await, Err(LoadError::InvalidConfig { .. })));
 }
 
+#[tokio::test]
+async fn the_operators_configuration_reaches_the_guest() {
+    let guest = Guest::new(
+        "(call $config (i32.const 32))
+        (call $answer (i32.const 1) (i32.load (i32.const 32)) (i32.load (i32.const 36)))",
+    )
+    .with_import("", r#"(import "hames:host/context@0.1.0" "config" (func $config (param i32)))"#);
+    let text = "name = \"test\"\nversion = \"1\"\nwit = \"0.1\"\ncomponent = \"plugin.wasm\"\n\
+                [config.properties.size]\ntype = \"integer\"\n";
+    let manifest = hames_wasm::Manifest::parse("plugin.toml", text).unwrap();
+    let source = PluginSource::Bytes { manifest: manifest.into(), wasm: guest.build().into() };
+    let with = |config| LoadOptions { config: Some(config), ..LoadOptions::default() };
+    let sandbox = sandbox();
+    let plugin = sandbox.load(source.clone(), with(serde_json::json!({"size": 7}))).await.unwrap();
+    let output = call(&tools(&plugin).remove("run").unwrap(), "{}").await.unwrap();
+    assert_eq!(output.parts, [hames_core::types::Part::Json(r#"{"size":7}"#.to_owned())]);
+    match sandbox.load(source, with(serde_json::json!({"size": "x"}))).await.unwrap_err() {
+        LoadError::InvalidConfig { problem, .. } => assert!(problem.contains("/size"), "{problem}"),
+        other => panic!("{other}"),
+    }
+}
+
+/// Whatever takes long to check or compile ends with an answer, in a time that a person would wait.
+#[tokio::test]
+async fn bombs_of_types_and_instances_are_refused_quickly() {
+    let export = r#"(instance $tool) (export "hames:tool/tool@0.1.0" (instance $tool))"#;
+    let mut doubling = String::from("(type $t0 (tuple u8 u8))");
+    for level in 1..40 {
+        doubling.push_str(&format!("(type $t{level} (tuple $t{} $t{}))", level - 1, level - 1));
+    }
+    let mut deep = String::from("(type $t0 (list u8))");
+    for level in 1..2000 {
+        deep.push_str(&format!("(type $t{level} (list $t{}))", level - 1));
+    }
+    let mut nested = String::from("(component $c0 (core module $m) (core instance (instantiate $m)))");
+    for level in 1..60 {
+        let below = level - 1;
+        nested.push_str(&format!(
+            "(component $c{level} (alias outer 1 $c{below} (component $below)) (instance (instantiate $below)) (instance (instantiate $below)))"
+        ));
+    }
+    nested.push_str("(instance (instantiate $c59))");
+    for (name, body) in [("doubling", doubling), ("deep", deep), ("nested", nested)] {
+        let started = std::time::Instant::now();
+        let wasm = wat::parse_str(format!("(component {body} {export})")).unwrap();
+        let error = refused(wasm).await;
+        assert!(started.elapsed().as_secs() < 20, "{name} took {:?}: {error}", started.elapsed());
+    }
+}
+
 fn folder(dir: &Path, wasm: &[u8]) -> PathBuf {
     let plugin = dir.join("plugin");
     fs::create_dir_all(&plugin).unwrap();
