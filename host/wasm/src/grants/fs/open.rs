@@ -154,6 +154,10 @@ impl Rules {
 
     pub(super) fn make_folder(&self, at: &File, path: &str) -> Result<(), Refusal> {
         let at = Dir::from_std_file(at.try_clone()?);
+        // As POSIX says: it exists. `create_dir_all` of programs rests on that.
+        if matches!(path.trim_end_matches('/').rsplit('/').next(), Some("." | "..")) {
+            return Err(Refusal::Code(ErrorCode::Exist));
+        }
         let entry = Entry::find(&at, path)?;
         self.may_make(&entry)?;
         self.charged(|| entry.parent.create_dir(entry.name))
