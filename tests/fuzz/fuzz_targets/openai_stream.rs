@@ -30,8 +30,10 @@ fuzz_target!(|input: (u8, u8, &[u8])| {
     assert_eq!(whole, cut);
     let (events, end) = whole;
     if let Ok(reply) = end {
-        let text: String =
-            events.iter().filter_map(|e| if let ReplyEvent::Text(piece) = e { Some(piece.as_str()) } else { None }).collect();
+        let text: String = events
+            .iter()
+            .filter_map(|e| if let ReplyEvent::Text(piece) = e { Some(piece.as_str()) } else { None })
+            .collect();
         assert_eq!(text, reply.text);
     }
     if let Ok(text) = std::str::from_utf8(bytes) {

@@ -17,8 +17,12 @@ fuzz_target!(|text: &str| {
     let mut builder = Registry::builder();
     builder.add(Arc::new(FakeTool::new("tool", Behaviour::Echo))).expect("the name and the schema are fine");
     let registry = builder.build();
-    let gate =
-        Gate::new(CallPolicy::default(), Arc::new(NoApprover), Arc::new(HourWindow::with_stamps(Vec::new())), 60);
+    let gate = Gate::new(
+        CallPolicy::default(),
+        Arc::new(NoApprover),
+        Arc::new(HourWindow::with_stamps(Vec::new())),
+        60,
+    );
     let call = ToolCall { id: CallId::new("c"), name: "tool".to_owned(), arguments: text.to_owned() };
     let fence = Fence::new();
     let valid = serde_json::from_str::<Value>(text).ok();
@@ -33,13 +37,17 @@ fuzz_target!(|text: &str| {
         };
         let mut approvals = Approvals::default();
         let mut watch = |_| ();
-        let Ok(admitted) = futures::executor::block_on(gate.admit(attempt, &mut approvals, &mut watch)) else {
+        let Ok(admitted) = futures::executor::block_on(gate.admit(attempt, &mut approvals, &mut watch))
+        else {
             assert!(writing != Writing::InFull || !valid.as_ref().is_some_and(Value::is_object));
             continue;
         };
         assert!(writing != Writing::CutOff, "a cut-off call ran");
         assert!(admitted.arguments.is_object());
-        assert_eq!(serde_json::from_str::<Value>(&admitted.arguments_json).ok().as_ref(), Some(&*admitted.arguments));
+        assert_eq!(
+            serde_json::from_str::<Value>(&admitted.arguments_json).ok().as_ref(),
+            Some(&*admitted.arguments)
+        );
         match &valid {
             Some(valid) => assert_eq!(valid, &*admitted.arguments),
             // What is repaired only gains brackets and loses commas: nothing of the values is made up.
