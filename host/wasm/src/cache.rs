@@ -11,6 +11,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::OFlags;
 
@@ -18,6 +19,8 @@ use crate::digest::Digest;
 
 const SEAL_BYTES: usize = 32;
 const KEY_FILE: &str = "key";
+/// Long enough for a plugin that is used now and then, short enough that the folder does not grow for ever.
+const KEPT: Duration = Duration::from_secs(60 * 86_400);
 
 /// Why the cache or one of its files cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -141,11 +144,28 @@ impl Cache {
             file.write_all(seal.as_bytes())?;
             file.write_all(body)
         });
+        if entry == Entry::Artefact {
+            self.prune(SystemTime::now());
+        }
         written.and_then(|()| fs::rename(&temporary, &path)).map_err(|cause| {
             // silent: the first error is the one to tell.
             let _ = fs::remove_file(&temporary);
             io_error("write", &path)(cause)
         })
+    }
+
+    /// Removes what is older than [`KEPT`]: plugins that are gone, engines of older versions, halves of killed processes.
+    /// What is still in use is compiled again once.
+    fn prune(&self, now: SystemTime) {
+        let Ok(entries) = fs::read_dir(&self.dir) else { return };
+        for entry in entries.flatten().filter(|entry| entry.file_name() != KEY_FILE) {
+            let age =
+                entry.metadata().and_then(|metadata| metadata.modified()).map(|at| now.duration_since(at));
+            if matches!(age, Ok(Ok(age)) if age > KEPT) {
+                // silent: an old file harms nobody.
+                let _ = fs::remove_file(entry.path());
+            }
+        }
     }
 
     fn seal(&self, name: &str, body: &[u8]) -> blake3::Hash {

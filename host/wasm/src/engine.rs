@@ -68,7 +68,7 @@ impl WasmEngine {
     pub(crate) fn new(options: &EngineOptions) -> Result<(Self, Option<Warning>), EngineError> {
         let mut warning = None;
         let mut pooled = options.pooling;
-        let pool = options.pooling.then(|| Engine::new(&configure(options, true)));
+        let pool = options.pooling.then(|| Engine::new(&configure(options, Memory::Pooled)));
         let engine = match pool {
             Some(Ok(engine)) => engine,
             Some(Err(cause)) => {
@@ -76,9 +76,11 @@ impl WasmEngine {
                 tracing::warn!("{fallback}");
                 warning = Some(fallback);
                 pooled = false;
-                Engine::new(&configure(options, false)).map_err(|cause| EngineError::Config { cause })?
+                Engine::new(&configure(options, Memory::Scarce))
+                    .map_err(|cause| EngineError::Config { cause })?
             }
-            None => Engine::new(&configure(options, false)).map_err(|cause| EngineError::Config { cause })?,
+            None => Engine::new(&configure(options, Memory::OnDemand))
+                .map_err(|cause| EngineError::Config { cause })?,
         };
         let ticker =
             Ticker::start(&engine, options.tick_ms).map_err(|cause| EngineError::Ticker { cause })?;
@@ -105,7 +107,16 @@ fn as_usize(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-fn configure(options: &EngineOptions, pooling: bool) -> Config {
+/// Where linear memories come from.
+#[derive(Clone, Copy)]
+enum Memory {
+    Pooled,
+    OnDemand,
+    /// On demand, and without the gigabytes of address space that save bounds checks: there are none to be had.
+    Scarce,
+}
+
+fn configure(options: &EngineOptions, memory: Memory) -> Config {
     let mut config = Config::new();
     config.epoch_interruption(true);
     config.consume_fuel(options.fuel_metering);
@@ -125,10 +136,20 @@ fn configure(options: &EngineOptions, pooling: bool) -> Config {
     config.wasm_stack_switching(false);
     config.wasm_gc(false);
     config.shared_memory(false);
-    if pooling {
-        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(options)));
-    } else {
-        config.allocation_strategy(InstanceAllocationStrategy::OnDemand);
+    match memory {
+        Memory::Pooled => {
+            config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(options)));
+        }
+        Memory::OnDemand => {
+            config.allocation_strategy(InstanceAllocationStrategy::OnDemand);
+        }
+        Memory::Scarce => {
+            config.allocation_strategy(InstanceAllocationStrategy::OnDemand);
+            // Most guests fit into the first; a larger one is moved twice, not at every growth.
+            config.memory_reservation(16 * 1024 * 1024);
+            config.memory_reservation_for_growth(32 * 1024 * 1024);
+            config.memory_guard_size(64 * 1024);
+        }
     }
     config
 }
@@ -136,12 +157,13 @@ fn configure(options: &EngineOptions, pooling: bool) -> Config {
 /// Sizes follow the default limits, so that what the limits allow fits into the pool.
 fn pool(options: &EngineOptions) -> PoolingAllocationConfig {
     let limits = Limits::default();
+    let calls = options.calls.max(1);
     let mut pool = PoolingAllocationConfig::new();
-    pool.total_component_instances(options.calls.saturating_mul(2));
-    pool.total_core_instances(options.calls.saturating_mul(limits.instances));
+    pool.total_component_instances(calls.saturating_mul(2));
+    pool.total_core_instances(calls.saturating_mul(limits.instances));
     pool.total_memories(options.pool_memories);
-    pool.total_tables(options.calls.saturating_mul(8));
-    pool.total_stacks(options.calls.saturating_mul(2));
+    pool.total_tables(calls.saturating_mul(8));
+    pool.total_stacks(calls.saturating_mul(2));
     pool.max_core_instances_per_component(limits.instances);
     pool.max_memories_per_component(limits.memories);
     pool.max_memories_per_module(limits.memories);

@@ -29,6 +29,21 @@ pub struct SandboxOptions {
 }
 
 /// One per process. Clones share everything.
+///
+/// ```no_run
+/// use hames_wasm::{GrantSources, LoadOptions, PluginSource, Sandbox, SandboxOptions, Workspace, intersect};
+///
+/// # async fn example(granted: hames_core::gate::Capabilities) -> Result<(), Box<dyn std::error::Error>> {
+/// let sandbox = Sandbox::new(&SandboxOptions { cache_dir: Some("/home/me/.cache/hames".into()), ..Default::default() })?;
+/// let plugin = sandbox.load(PluginSource::Dir("plugins/files".into()), LoadOptions::default()).await?;
+/// let effective = intersect(&plugin.manifest().ask, &granted);
+/// let sources = GrantSources::new(Workspace::open(".".as_ref(), &[], &[])?);
+/// for tool in plugin.tools(&effective, &sources)? {
+///     println!("{}: {}", tool.spec().name, tool.effect());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Sandbox {
     pub(crate) inner: Arc<Inner>,

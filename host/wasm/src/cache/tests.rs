@@ -98,3 +98,15 @@ fn an_entry_that_is_a_link_is_not_followed() {
     symlink(&elsewhere, &path).unwrap();
     assert!(cache.load(&digest, Entry::Artefact).is_err());
 }
+
+#[test]
+fn old_files_go_and_the_key_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = cache(dir.path());
+    cache.save(&Digest::of(b"a"), Entry::Artefact, b"a").unwrap();
+    cache.prune(SystemTime::now() + KEPT / 2);
+    assert!(cache.load(&Digest::of(b"a"), Entry::Artefact).unwrap().is_some());
+    cache.prune(SystemTime::now() + KEPT * 2);
+    assert!(cache.load(&Digest::of(b"a"), Entry::Artefact).unwrap().is_none());
+    assert!(dir.path().join("cache/key").exists());
+}

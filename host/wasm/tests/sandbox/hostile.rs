@@ -46,6 +46,16 @@ async fn a_loop_without_end_runs_out_of_time() {
 }
 
 #[tokio::test]
+async fn instructions_that_take_long_run_out_of_time_too() {
+    let fill = "(loop $again (memory.fill (i32.const 131072) (i32.const 1) (i32.const 50000000)) (br $again)) (unreachable)";
+    let guest = Guest { memory_pages: 800, ..Guest::new(fill) };
+    assert_eq!(fails(&guest, limits()).await.kind, limit("limits.wall_ms"));
+    let fill = "(loop $again (table.fill $t (i32.const 0) (ref.null func) (i32.const 90000)) (br $again)) (unreachable)";
+    let guest = Guest::new(fill).with_items("(table $t 90000 funcref)");
+    assert_eq!(fails(&guest, limits()).await.kind, limit("limits.wall_ms"));
+}
+
+#[tokio::test]
 async fn a_guest_that_waits_in_a_host_call_runs_out_of_time() {
     let guest = Guest::new(&format!("(call $block (call $sleep (i64.const 9000000000000000000))) {ECHO}"))
         .with_import(CLOCK_WIT, CLOCK);
