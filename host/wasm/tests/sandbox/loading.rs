@@ -154,8 +154,12 @@ async fn limits_that_the_engine_cannot_keep_are_refused() {
         load(&sandbox(), wasm.clone(), fuel.clone()).await,
         Err(LoadError::FuelNotMetered { .. })
     ));
-    let memory = Limits { memory_bytes: 8 << 30, ..Limits::default() };
-    assert!(matches!(load(&sandbox(), wasm.clone(), memory).await, Err(LoadError::LimitAboveEngine { .. })));
+    // Only a pool has a size.
+    if sandbox().is_pooled() {
+        let memory = Limits { memory_bytes: 8 << 30, ..Limits::default() };
+        let error = load(&sandbox(), wasm.clone(), memory).await.unwrap_err();
+        assert!(matches!(error, LoadError::LimitAboveEngine { .. }));
+    }
     let engine = EngineOptions { fuel_metering: true, ..EngineOptions::default() };
     let metered = Sandbox::new(&SandboxOptions { engine, cache_dir: None }).unwrap();
     match load(&metered, wasm, fuel).await.unwrap_err() {
@@ -306,7 +310,8 @@ async fn an_unsafe_cache_folder_is_loudly_not_used() {
     fs::create_dir(&cache).unwrap();
     fs::set_permissions(&cache, fs::Permissions::from_mode(0o777)).unwrap();
     let sandbox = cached(dir.path());
-    assert!(matches!(sandbox.warnings(), [Warning::CacheUnavailable { .. }]), "{:?}", sandbox.warnings());
+    let is_told = |warning: &Warning| matches!(warning, Warning::CacheUnavailable { .. });
+    assert!(sandbox.warnings().iter().any(is_told), "{:?}", sandbox.warnings());
     load(&sandbox, Guest::echo().build(), Limits::default()).await.unwrap();
     assert_eq!(fs::read_dir(cache).unwrap().count(), 0);
 }
