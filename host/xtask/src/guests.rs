@@ -162,8 +162,10 @@ fn lay_out(package: &Package, folder: &Path, is_first_party: bool) -> anyhow::Re
         .with_context(|| format!("cannot read `{}`", package.component.display()))?;
     let folder = folder.join(&manifest.name);
     fs::create_dir_all(&folder)?;
-    if write_if_changed(&folder.join("plugin.wasm"), &component)? {
+    let place = folder.join("plugin.wasm");
+    if fs::read(&place).ok().as_deref() != Some(&component) {
         wit::check_component(&component)?;
+        write_if_changed(&place, &component)?;
     }
     write_if_changed(&folder.join("plugin.toml"), manifest_text.as_bytes())?;
     let digest = format!("blake3:{}", blake3::hash(&component).to_hex());
@@ -202,4 +204,50 @@ fn write_if_changed(path: &Path, bytes: &[u8]) -> anyhow::Result<bool> {
     fs::write(&unfinished, bytes)?;
     fs::rename(&unfinished, path)?;
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "test")]
+    use super::*;
+
+    fn package(folder: &Path, component: &[u8]) -> Package {
+        fs::write(folder.join("plugin.toml"), "name = \"p\"\nversion = \"0.1.0\"\n").unwrap();
+        fs::write(folder.join("p.wasm"), component).unwrap();
+        Package { folder: folder.to_path_buf(), component: folder.join("p.wasm") }
+    }
+
+    #[test]
+    fn what_is_the_same_keeps_its_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("f");
+        assert!(write_if_changed(&file, b"a").unwrap());
+        assert!(!write_if_changed(&file, b"a").unwrap());
+        assert!(write_if_changed(&file, b"b").unwrap());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn a_core_module_is_no_plugin_and_is_not_laid_out() {
+        let (source, target) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let package = package(source.path(), b"\0asm\x01\0\0\0");
+        assert!(lay_out(&package, target.path(), true).is_err());
+        assert!(!target.path().join("p/plugin.wasm").exists(), "the next run must complain too");
+    }
+
+    #[test]
+    fn only_first_party_plugins_are_in_the_index() {
+        let folder = tempfile::tempdir().unwrap();
+        let plugin = |name: &str, is_first_party| Plugin {
+            name: name.to_owned(),
+            digest: "blake3:00".to_owned(),
+            is_first_party,
+        };
+        write_index(&[plugin("files", true), plugin("word-count", false)], folder.path()).unwrap();
+        let text = fs::read_to_string(folder.path().join("bundle.toml")).unwrap();
+        assert!(
+            text.contains("[plugins.files]\ndigest = \"blake3:00\"") && !text.contains("word-count"),
+            "{text}"
+        );
+    }
 }
