@@ -68,7 +68,7 @@ impl Console {
     /// Writes one line to standard error, in a quiet colour.
     pub(super) fn note(&self, line: &str) {
         self.end_line();
-        self.to_stderr(&if self.has_color {
+        to_stderr(&if self.has_color {
             format!("\u{1b}[2m{}\u{1b}[0m\n", safe_text(line))
         } else {
             format!("{}\n", safe_text(line))
@@ -78,7 +78,7 @@ impl Console {
     /// Writes to standard error without ending the line: a question.
     pub(super) fn ask(&self, text: &str) {
         self.end_line();
-        self.to_stderr(&safe_text(text));
+        to_stderr(&safe_text(text));
     }
 
     /// Writes `warning: …` with its hint.
@@ -98,7 +98,7 @@ impl Console {
         if let Some(hint) = hint {
             text.push_str(&format!("hint: {}\n", safe_text(hint).trim_end().replace('\n', "\n  ")));
         }
-        self.to_stderr(&text);
+        to_stderr(&text);
     }
 
     fn write(&self, text: &str) {
@@ -111,12 +111,11 @@ impl Console {
             self.is_closed.store(true, Ordering::Relaxed);
         }
     }
+}
 
-    #[expect(clippy::unused_self, reason = "the one way to standard error")]
-    fn to_stderr(&self, text: &str) {
-        // silent: without standard error there is nobody to tell.
-        let _ = io::stderr().lock().write_all(text.as_bytes());
-    }
+fn to_stderr(text: &str) {
+    // silent: without standard error there is nobody to tell.
+    let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
 /// Text of models and tools for a terminal: line breaks and tabs stay; other control characters, terminal escapes and

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use hames_providers::detect::{KNOWN_LOCAL_SERVERS, KNOWN_PROVIDERS, PROBE_TIMEOUT, probe_local};
+use hames_wasm::{Sandbox, SandboxOptions};
 
 use super::start::{CliError, Start};
 use crate::words::chain;
@@ -138,8 +139,25 @@ async fn plugins(start: &Start) -> Vec<Line> {
             for problem in &loaded.problems {
                 lines.push(ill("plugin", format!("{}: {}", problem.plugin, problem.message)));
             }
+            lines.extend(limits(start, loaded.sandbox).await);
         }
         Err(error) => lines.push(ill("plugin", chain(&error))),
+    }
+    lines
+}
+
+/// Runs hostile components under the configured limits on the engine that calls use.
+async fn limits(start: &Start, sandbox: Option<Sandbox>) -> Vec<Line> {
+    let options = SandboxOptions { engine: start.settings.engine.clone(), cache_dir: None };
+    let sandbox = match sandbox.map_or_else(|| Sandbox::new(&options), Ok) {
+        Ok(sandbox) => sandbox,
+        Err(error) => return vec![ill("sandbox", chain(&error))],
+    };
+    let pool = if sandbox.is_pooled() { "memory pool in use" } else { "no memory pool: calls start slower" };
+    let mut lines = vec![well("sandbox", pool)];
+    for check in Box::pin(sandbox.measure_limits(&start.settings.plugins.limits)).await {
+        let text = format!("{} = {}: {} → {}", check.key, check.configured, check.attack, check.observed);
+        lines.push(Line { topic: "limit", is_well: check.is_held, text });
     }
     lines
 }

@@ -6,6 +6,7 @@
 
 mod environment;
 mod error;
+mod limits;
 mod paths;
 mod policy;
 mod raw;

@@ -84,7 +84,7 @@ pub enum Admission {
     Refused {
         /// Why.
         reason: String,
-        /// What to put where.
+        /// What to put into the policy; empty when that would not help.
         lines: String,
     },
 }

@@ -6,10 +6,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use hames_core::types::TurnLimits;
-use toml::Spanned;
 
 use super::error::{ConfigError, Place, nearest_name, parse, read_optional};
-use super::raw::{ApproveMode, PluginLimits, RawConfig, RawLimits, RawProvider};
+use super::limits::widen;
+use super::raw::{ApproveMode, PluginLimits, RawConfig, RawProvider};
 use super::secret::{self, Secret};
 use super::workspace::{self, WorkspaceConfig};
 use super::{Environment, Paths};
@@ -313,94 +313,14 @@ fn provider(raw: RawProvider, file: &Path) -> ProviderSettings {
     ProviderSettings { base_url, api_key, model, headers, file: file.to_owned() }
 }
 
-/// Calls `$apply!(field, raw value)` for each limit of a turn, so that none is forgotten in one of the two places.
-macro_rules! for_each_limit {
-    ($apply:ident) => {
-        $apply!(max_iterations, plain);
-        $apply!(max_tokens, optional);
-        $apply!(max_cost_microdollars, optional);
-        $apply!(max_elapsed_ms, plain);
-        $apply!(max_result_bytes, plain);
-        $apply!(provider_idle_ms, plain);
-        $apply!(max_attempts, plain);
-        $apply!(max_parallel_calls, plain);
-    };
-}
-
-fn widen(
-    limits: &mut TurnLimits,
-    raw: &RawLimits,
-    file: &Path,
-    origins: &mut BTreeMap<&'static str, Origin>,
-) {
-    macro_rules! apply {
-        ($name:ident, plain) => {
-            if let Some(value) = &raw.$name {
-                limits.$name = *value.get_ref();
-                origins.insert(stringify!($name), Origin::User(file.to_owned()));
-            }
-        };
-        ($name:ident, optional) => {
-            if let Some(value) = &raw.$name {
-                limits.$name = Some(*value.get_ref());
-                origins.insert(stringify!($name), Origin::User(file.to_owned()));
-            }
-        };
-    }
-    for_each_limit!(apply);
-}
-
-struct WorkspaceFile<'a> {
-    path: &'a Path,
-    text: &'a str,
-    user_file: &'a Path,
+/// The workspace's file while it is applied.
+pub(super) struct WorkspaceFile<'a> {
+    pub(super) path: &'a Path,
+    pub(super) text: &'a str,
+    pub(super) user_file: &'a Path,
 }
 
 impl WorkspaceFile<'_> {
-    /// A workspace may only bring a limit down.
-    fn narrow(
-        &self,
-        limits: &mut TurnLimits,
-        raw: &RawLimits,
-        origins: &mut BTreeMap<&'static str, Origin>,
-    ) -> Result<(), ConfigError> {
-        macro_rules! apply {
-            ($name:ident, plain) => {
-                if let Some(value) = &raw.$name {
-                    self.check(stringify!($name), value, *value.get_ref() <= limits.$name)?;
-                    limits.$name = *value.get_ref();
-                    origins.insert(stringify!($name), Origin::Workspace(self.path.to_owned()));
-                }
-            };
-            ($name:ident, optional) => {
-                if let Some(value) = &raw.$name {
-                    self.check(
-                        stringify!($name),
-                        value,
-                        limits.$name.is_none_or(|limit| *value.get_ref() <= limit),
-                    )?;
-                    limits.$name = Some(*value.get_ref());
-                    origins.insert(stringify!($name), Origin::Workspace(self.path.to_owned()));
-                }
-            };
-        }
-        for_each_limit!(apply);
-        Ok(())
-    }
-
-    fn check<T>(&self, name: &str, value: &Spanned<T>, is_narrower: bool) -> Result<(), ConfigError> {
-        if is_narrower {
-            return Ok(());
-        }
-        let place = Place::in_text(self.path, self.text, value.span().start);
-        let key = format!("limits.{name}");
-        Err(ConfigError::Authority {
-            place,
-            key: format!("{key}` above the user's `{key}"),
-            belongs_in: self.user_file.to_owned(),
-        })
-    }
-
     /// Model and provider. A provider must be one that is already known: a name carries no address and no credential.
     fn choice(
         &self,

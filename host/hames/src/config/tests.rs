@@ -1,3 +1,5 @@
+//! Precedence, places of errors, what a workspace may not do, the policy.
+
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test")]
 
 use std::path::Path;

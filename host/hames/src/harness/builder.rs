@@ -90,6 +90,8 @@ impl HarnessBuilder {
         self.private_dirs = vec![paths.config_dir.clone(), paths.cache_dir.clone(), paths.state_dir.clone()];
         self.protected_files =
             vec![settings.workspace.join("hames.toml"), settings.policy_file.value.clone()];
+        // Its digests decide which components get the first-party grants.
+        self.protected_files.extend(paths.bundle_dir.iter().map(|dir| dir.join(plugins::BUNDLE_FILE)));
         if let Some(prompt) = &settings.system_prompt {
             self.system_prompt.clone_from(prompt);
         }

@@ -16,6 +16,9 @@ use serde::Deserialize;
 
 use crate::config::{Admission, PluginSettings, Policy};
 
+/// The index that ships beside the first-party plugins.
+pub(super) const BUNDLE_FILE: &str = "bundle.toml";
+
 /// A plugin that is ready for calls.
 pub struct LoadedPlugin {
     /// The component.
@@ -52,7 +55,7 @@ pub struct Candidate {
     pub bundled: Option<Digest>,
 }
 
-/// The index that ships beside the first-party plugins.
+/// What the index says.
 #[derive(Deserialize)]
 struct Bundle {
     plugins: BTreeMap<String, BundleEntry>,
@@ -108,7 +111,7 @@ pub fn find(bundle_dir: Option<&Path>, dirs: &[PathBuf]) -> (Vec<Candidate>, Vec
 }
 
 fn read_bundle(dir: &Path) -> Result<Vec<Candidate>, PluginProblem> {
-    let path = dir.join("bundle.toml");
+    let path = dir.join(BUNDLE_FILE);
     let problem = |message: String| PluginProblem {
         plugin: path.display().to_string(),
         message,
@@ -230,7 +233,8 @@ impl Loader<'_> {
             Admission::Refused { reason, lines } => Err(PluginProblem {
                 plugin: manifest.name.clone(),
                 message: format!("not loaded: {reason}"),
-                hint: Some(format!("to load it, put into `{}`:\n{lines}", self.policy.file().display())),
+                hint: (!lines.is_empty())
+                    .then(|| format!("to load it, put into `{}`:\n{lines}", self.policy.file().display())),
             }),
         }
     }

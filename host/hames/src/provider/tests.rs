@@ -1,3 +1,5 @@
+//! Which provider is chosen, and what is said when none can be.
+
 #![allow(clippy::unwrap_used, reason = "test")]
 
 use super::*;

@@ -29,8 +29,7 @@ impl FileResultStore {
 
     fn session_folder(&self, session: &SessionId) -> Result<PathBuf, ResultStoreError> {
         // Ids of embedders are their own: what is no plain word never becomes part of a path.
-        let id = id::parse(session.as_str())
-            .map_err(|cause| error("keep results of a session".to_owned(), cause))?;
+        let id = id::parse(session.as_str()).map_err(|cause| error("keep results of a session", cause))?;
         Ok(self.folder.join(id.as_str()))
     }
 }
@@ -38,7 +37,7 @@ impl FileResultStore {
 impl ResultStore for FileResultStore {
     fn put(&self, session: &SessionId, _call: &CallId, bytes: &[u8]) -> Result<String, ResultStoreError> {
         let folder = self.session_folder(session)?;
-        make_private_dir(&folder).map_err(|cause| error("keep a result".to_owned(), cause))?;
+        make_private_dir(&folder).map_err(|cause| error("keep a result", cause))?;
         // Begins near the right number; another process or thread that was faster only costs a few more tries.
         let kept = std::fs::read_dir(&folder).map_or(0, Iterator::count);
         let first = u32::try_from(kept).unwrap_or(MAX_RESULTS).saturating_add(1);
@@ -53,9 +52,9 @@ impl ResultStore for FileResultStore {
             };
             return written
                 .map(|()| handle)
-                .map_err(|cause| error(format!("write `{}`", path.display()), cause));
+                .map_err(|cause| error(&format!("write `{}`", path.display()), cause));
         }
-        Err(error("keep a result".to_owned(), "the session has too many results already"))
+        Err(error("keep a result", "the session has too many results already"))
     }
 
     fn read(&self, session: &SessionId, handle: &str) -> Result<Option<Vec<u8>>, ResultStoreError> {
@@ -69,14 +68,14 @@ impl ResultStore for FileResultStore {
         let mut file = match OpenOptions::new().read(true).custom_flags(no_follow).open(&path) {
             Ok(file) => file,
             Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(cause) => return Err(error(format!("open `{}`", path.display()), cause)),
+            Err(cause) => return Err(error(&format!("open `{}`", path.display()), cause)),
         };
         let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(|cause| error(format!("read `{}`", path.display()), cause))?;
+        file.read_to_end(&mut bytes).map_err(|cause| error(&format!("read `{}`", path.display()), cause))?;
         Ok(Some(bytes))
     }
 }
 
-fn error(action: String, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> ResultStoreError {
+fn error(action: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> ResultStoreError {
     ResultStoreError { message: format!("cannot {action}"), source: Some(source.into()) }
 }

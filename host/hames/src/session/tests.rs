@@ -1,3 +1,5 @@
+//! Transcripts on disk: whole, torn, damaged, locked; the ports kept on disk.
+
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "test")]
 
 use std::io::Write;
@@ -130,7 +132,7 @@ fn unknown_ids_and_versions_are_refused() {
     let mut other = id.clone();
     other.pop();
     let SessionError::NotFound { nearest, .. } = store.resume(&other).err().unwrap() else { panic!() };
-    assert_eq!(nearest, [id.clone()]);
+    assert_eq!(nearest, std::slice::from_ref(&id));
     let path = store.folder().join(format!("{id}.jsonl"));
     let text = std::fs::read_to_string(&path).unwrap().replace("\"version\":1", "\"version\":9");
     std::fs::write(&path, text).unwrap();
