@@ -1,1 +1,18 @@
-fn main() {}
+//! Behaviour across crates, through the public API and the `hames` program. One binary, because each links wasmtime.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    reason = "tests"
+)]
+
+mod architecture;
+mod cli;
+mod config;
+mod kill;
+mod policy;
+mod program;
+mod session;

@@ -1,0 +1,107 @@
+//! `policy.toml` through the program: it fails closed, it pins, it explains itself.
+
+use crate::program::{Home, plugins};
+
+#[test]
+fn rules_are_explained_and_hold() {
+    let home = Home::new();
+    home.write(
+        "config/policy.toml",
+        "[effects]\nexternal = \"deny\"\n[tools]\nedit_file = \"allow\"\nread_fil = \"deny\"\n\n\
+         [[plugins.files.grant.fs]]\npath = \".\"\nmode = \"ro\"\n\n[plugins.serch]\n",
+    );
+    let mut text = String::new();
+    for arguments in [
+        vec!["policy", "check"],
+        vec!["policy", "explain", "read_file"],
+        vec!["policy", "explain", "edit_file"],
+        vec!["policy", "explain", "http_fetch"],
+        vec!["plugin", "call", "http_fetch", "{\"url\":\"http://127.0.0.1:1/\"}"],
+        vec!["plugin", "call", "edit_file", "{\"path\":\"a.txt\",\"old_text\":\"a\",\"new_text\":\"b\"}"],
+    ] {
+        home.write("work/a.txt", "a\n");
+        text.push_str(&format!("$ hames {}\n{}\n", arguments.join(" "), home.run(&arguments).text()));
+    }
+    home.snapshots().bind(|| insta::assert_snapshot!("policy", text));
+    assert_eq!(home.read("work/a.txt"), "a\n", "granted `ro`, a tool that may run still cannot write");
+}
+
+#[test]
+fn an_unusable_policy_refuses_every_call() {
+    let home = Home::new();
+    home.write("work/a.txt", "a\n");
+    home.write("config/policy.toml", "[effects]\nread = \"allow\"\nwirte = \"deny\"\n");
+    let ran = home.run(["plugin", "call", "read_file", "{\"path\":\"a.txt\"}"]);
+    home.snapshots().bind(|| insta::assert_snapshot!("unusable_policy", ran.text()));
+    assert_eq!(ran.status, 1);
+    // A named file that is not there is no licence either.
+    let ran = home.run(["--policy", "nowhere.toml", "plugin", "call", "read_file", "{\"path\":\"a.txt\"}"]);
+    assert_eq!(ran.status, 1, "{}", ran.text());
+}
+
+#[test]
+fn a_foreign_plugin_needs_an_entry_that_pins_it() {
+    let home = Home::new();
+    // `search` under the user's own plugins: same bytes, but not from the bundle.
+    let source = plugins().join("search");
+    let folder = home.path("foreign/finder");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::copy(source.join("plugin.wasm"), folder.join("plugin.wasm")).unwrap();
+    let manifest = std::fs::read_to_string(source.join("plugin.toml")).unwrap();
+    std::fs::write(folder.join("plugin.toml"), manifest.replace("name = \"search\"", "name = \"finder\""))
+        .unwrap();
+    home.write("config/hames.toml", "[plugins]\ndirs = [\"../foreign\"]\ndisabled = [\"search\"]\n");
+
+    let refused = home.run(["plugin", "list"]);
+    assert!(
+        refused.stderr.contains("has no entry") && refused.stderr.contains("digest = \"blake3:"),
+        "{}",
+        refused.stderr
+    );
+    assert!(!refused.stdout.contains("search_text"));
+
+    // The lines of the message are the lines that load it.
+    let added = home.run(["plugin", "add", "../foreign/finder", "--grant"]);
+    assert_eq!(added.status, 0, "{}", added.text());
+    home.write("work/a.txt", "needle\n");
+    let found = home.run(["plugin", "call", "search_text", "{\"pattern\":\"needle\"}"]);
+    assert!(found.stdout.contains("a.txt"), "{}", found.text());
+
+    // Another component under the same name is refused.
+    for folder in ["foreign/finder", "config/plugins/finder"] {
+        std::fs::copy(plugins().join("files/plugin.wasm"), home.path(folder).join("plugin.wasm")).unwrap();
+    }
+    let changed = home.run(["plugin", "list"]);
+    assert!(changed.stderr.contains("plugin `finder` changed"), "{}", changed.text());
+    assert!(!changed.stdout.contains("finder"), "{}", changed.text());
+}
+
+#[test]
+fn a_changed_first_party_plugin_is_not_loaded() {
+    let home = Home::new();
+    let bundle = home.path("bundle");
+    std::fs::create_dir_all(bundle.join("files")).unwrap();
+    std::fs::copy(plugins().join("bundle.toml"), bundle.join("bundle.toml")).unwrap();
+    std::fs::copy(plugins().join("files/plugin.toml"), bundle.join("files/plugin.toml")).unwrap();
+    std::fs::copy(plugins().join("search/plugin.wasm"), bundle.join("files/plugin.wasm")).unwrap();
+    let mut command = home.command(["plugin", "list"]);
+    command.env("HAMES_PLUGIN_DIR", &bundle);
+    let ran = crate::program::ran(&mut command);
+    assert!(!ran.stdout.contains("files"), "{}", ran.text());
+    assert!(ran.stderr.contains("digest"), "{}", ran.text());
+}
+
+#[test]
+fn the_action_budget_holds_over_runs() {
+    let home = Home::new();
+    home.write(
+        "config/policy.toml",
+        "[tools]\nwrite_file = \"allow\"\n[autonomy]\nmax_actions_per_hour = 2\n",
+    );
+    for (number, status) in [(1, 0), (2, 0), (3, 1)] {
+        let arguments = format!("{{\"path\":\"{number}.txt\",\"content\":\"x\"}}");
+        let ran = home.run(["plugin", "call", "write_file", &arguments]);
+        assert_eq!(ran.status, status, "{}", ran.text());
+        assert_eq!(home.path(&format!("work/{number}.txt")).exists(), status == 0);
+    }
+}
