@@ -51,11 +51,19 @@ pub(crate) fn run(workspace: &Workspace, from_debian_check: bool) -> anyhow::Res
     steps.step("documentation", || docs::build(workspace))?;
     match cargo_deny(workspace, is_ci)? {
         Some(program) => steps.step("licences, bans, sources", || {
-            process::run(
-                Command::new(program)
-                    .args(["--log-level", "error", "check", "bans", "licenses", "sources"])
-                    .current_dir(&workspace.root),
-            )
+            let mut manifests = vec![workspace.root.join("Cargo.toml")];
+            manifests
+                .extend(guests::workspaces(workspace)?.iter().map(|guests| guests.folder.join("Cargo.toml")));
+            for manifest in manifests {
+                process::run(
+                    Command::new(&program)
+                        .args(["--log-level", "error", "--config", ".cargo/deny.toml", "--manifest-path"])
+                        .arg(manifest)
+                        .args(["check", "bans", "licenses", "sources"])
+                        .current_dir(&workspace.root),
+                )?;
+            }
+            Ok(())
         })?,
         None => say(
             "skipped: licences, bans, sources (no cargo-deny)\n  hint: `cargo install --locked cargo-deny`, or set `CI=1` to have it installed into the cache",
