@@ -36,7 +36,7 @@ async fn main() -> anyhow::Result<()> {
     let (first, second) = (harness.session()?, harness.session()?);
     let one = first.run("Say something.").await;
     let other = second.run("Say something too.").await;
-    // What Ctrl+C does in the CLI. The turn still has its end, with the text reached so far.
+    // What Ctrl+C does in the CLI. The turn has its one end all the same: `Interrupted`, or what it reached before.
     other.interrupt();
     one.end().await?;
     other.end().await?;

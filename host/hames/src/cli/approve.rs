@@ -84,7 +84,7 @@ impl Asked {
         let approval = match fence.race(read_answer()).await {
             Ok(Ok(line)) => understand(&line),
             Ok(Err(cause)) => Approval::Unavailable(format!("the terminal cannot be read: {cause}")),
-            Err(_) => return,
+            Err(_) => return console.ask("\n"),
         };
         // silent: the call is gone, and with it the question.
         let _ = answer.send(approval);

@@ -12,6 +12,9 @@ use crate::words::chain;
 /// How long a compiler may take to say its version.
 const TOOLCHAIN_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(3);
 
+/// The engine in this build: wasmtime does not say it itself, a test holds it to Cargo.lock.
+const WASMTIME_VERSION: &str = "48.0.8";
+
 /// One line of the report.
 struct Line {
     topic: &'static str,
@@ -53,7 +56,7 @@ fn ill(topic: &'static str, text: impl Into<String>) -> Line {
 fn settings(start: &Start) -> Vec<Line> {
     let settings = &start.settings;
     let mut lines = vec![
-        well("version", concat!("hames ", env!("CARGO_PKG_VERSION"))),
+        well("version", format!("hames {}, wasmtime {WASMTIME_VERSION}", env!("CARGO_PKG_VERSION"))),
         well("workspace", settings.workspace.display().to_string()),
     ];
     for (name, value) in
@@ -176,4 +179,15 @@ async fn guest_toolchain() -> Line {
         }
     }
     well("guests", "no Rust toolchain found; only needed to build plugins")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_engine_is_the_one_in_the_lock_file() {
+        let lock = include_str!("../../../../Cargo.lock");
+        assert!(lock.contains(&format!("name = \"wasmtime\"\nversion = \"{WASMTIME_VERSION}\"")));
+    }
 }

@@ -95,6 +95,12 @@ impl Start {
         let builder = self.builder().provider(choice.provider, choice.model).approver(approver);
         let harness = Box::pin(builder.build()).await?;
         self.show_problems(harness.problems());
+        if self.settings.paths.bundle_dir.is_none() {
+            self.console.warning(
+                "the first-party plugins are not found",
+                Some("build them with `cargo xtask guests`, or set `HAMES_PLUGIN_DIR` to their folder"),
+            );
+        }
         Ok((harness, desk))
     }
 

@@ -146,7 +146,8 @@ fn call_line(
         CallOutcome::Failed { failure } => {
             let word = failure_word(failure);
             let summary = one_safe_line(summary, MAX_SUMMARY_BYTES);
-            format!("✗ {tool}{subject}{effect} · {word}: {summary}")
+            let word = if summary.starts_with(word) { String::new() } else { format!("{word}: ") };
+            format!("✗ {tool}{subject}{effect} · {word}{summary}")
         }
     }
 }
