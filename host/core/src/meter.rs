@@ -14,31 +14,42 @@ const BYTES_PER_TOKEN: u64 = 3;
 pub struct Meter {
     usage: Usage,
     cost: Cost,
-    /// Tokens for the budget: stated ones, estimated where nothing was stated.
-    budget_tokens: u64,
 }
 
 impl Default for Meter {
     fn default() -> Self {
-        Self { usage: Usage::default(), cost: Cost::NOTHING, budget_tokens: 0 }
+        Self { usage: Usage::default(), cost: Cost::NOTHING }
     }
 }
 
+/// Size of one provider call, for providers that state no usage.
+#[derive(Debug, Clone, Copy)]
+pub struct CallBytes {
+    /// The messages that were sent.
+    pub sent: u64,
+    /// The reply.
+    pub received: u64,
+}
+
 impl Meter {
-    /// Adds one provider call and returns its cost. `sent_and_received_bytes` stands in for a usage that was not stated.
-    pub fn add(&mut self, usage: Option<Usage>, is_free: bool, sent_and_received_bytes: u64) -> Cost {
-        let tokens = match usage {
-            Some(usage) if usage.total_tokens() > 0 => usage.total_tokens(),
-            Some(_) | None => sent_and_received_bytes / BYTES_PER_TOKEN,
+    /// Adds one provider call; returns its usage, estimated from `bytes` if none was stated, and its cost.
+    pub fn add(&mut self, stated: Option<Usage>, is_free: bool, bytes: CallBytes) -> (Usage, Cost) {
+        let cost = cost_of(stated, is_free);
+        let usage = match stated {
+            Some(usage) if usage.total_tokens() > 0 => usage,
+            Some(_) | None => Usage {
+                input_tokens: bytes.sent.div_ceil(BYTES_PER_TOKEN),
+                output_tokens: bytes.received.div_ceil(BYTES_PER_TOKEN),
+                is_estimate: true,
+                ..stated.unwrap_or_default()
+            },
         };
-        self.budget_tokens = self.budget_tokens.saturating_add(tokens);
-        let cost = cost_of(usage, is_free);
-        self.usage = self.usage.plus(usage.unwrap_or_default());
+        self.usage = self.usage.plus(usage);
         self.cost = self.cost.plus(cost);
-        cost
+        (usage, cost)
     }
 
-    /// Usage of the turn so far, as stated.
+    /// Usage of the turn so far.
     pub fn usage(&self) -> Usage {
         self.usage
     }
@@ -51,12 +62,10 @@ impl Meter {
     /// Why no further call may be made, with the key that set the limit; `None` while the budgets allow one.
     pub fn exhausted(&self, limits: &TurnLimits) -> Option<String> {
         if let Some(max) = limits.max_tokens
-            && self.budget_tokens >= max
+            && self.usage.total_tokens() >= max
         {
-            return Some(format!(
-                "the turn used {} tokens of `limits.max_tokens` = {max}",
-                self.budget_tokens
-            ));
+            let used = self.usage.total_tokens();
+            return Some(format!("the turn used {used} tokens of `limits.max_tokens` = {max}"));
         }
         let max = limits.max_cost_microdollars?;
         if self.cost.microdollars >= max && (max > 0 || self.cost.basis != CostBasis::Free) {
@@ -92,6 +101,10 @@ mod tests {
         Some(Usage { input_tokens: tokens, charged_microdollars: charged, ..Usage::default() })
     }
 
+    fn bytes(sent: u64) -> CallBytes {
+        CallBytes { sent, received: 0 }
+    }
+
     #[test]
     fn charged_wins_over_free_over_unknown() {
         assert_eq!(cost_of(usage(1, Some(0)), false), Cost { microdollars: 0, basis: CostBasis::Charged });
@@ -105,9 +118,9 @@ mod tests {
         let limits = TurnLimits { max_tokens: Some(10), ..TurnLimits::default() };
         let mut meter = Meter::default();
         assert_eq!(meter.exhausted(&limits), None);
-        meter.add(usage(9, None), true, 1_000_000);
+        meter.add(usage(9, None), true, bytes(1_000_000));
         assert_eq!(meter.exhausted(&limits), None);
-        meter.add(None, true, 3);
+        assert!(meter.add(None, true, bytes(3)).0.is_estimate);
         assert!(meter.exhausted(&limits).is_some_and(|why| why.contains("limits.max_tokens")));
     }
 
@@ -115,9 +128,9 @@ mod tests {
     fn money_limit_fails_closed_when_the_price_is_unknown() {
         let limits = TurnLimits { max_cost_microdollars: Some(10), ..TurnLimits::default() };
         let mut meter = Meter::default();
-        meter.add(usage(1, Some(9)), false, 0);
+        meter.add(usage(1, Some(9)), false, bytes(0));
         assert_eq!(meter.exhausted(&limits), None);
-        meter.add(usage(1, None), false, 0);
+        meter.add(usage(1, None), false, bytes(0));
         assert!(meter.exhausted(&limits).is_some_and(|why| why.contains("hint:")));
     }
 
@@ -125,7 +138,7 @@ mod tests {
     fn free_models_never_reach_a_money_limit() {
         let limits = TurnLimits { max_cost_microdollars: Some(0), ..TurnLimits::default() };
         let mut meter = Meter::default();
-        meter.add(usage(5, None), true, 0);
+        meter.add(usage(5, None), true, bytes(0));
         assert_eq!(meter.exhausted(&limits), None);
     }
 }

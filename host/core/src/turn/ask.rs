@@ -9,6 +9,7 @@ use rand::Rng;
 use tokio::time::{Instant, sleep_until};
 
 use super::{Stop, Turn};
+use crate::meter::CallBytes;
 use crate::provider::{ChatReply, ChatRequest, ProviderError, ProviderErrorKind, ReplyEvent, StopReason};
 use crate::transcript::Record;
 use crate::types::{AssistantMessage, EventKind, Message};
@@ -138,11 +139,12 @@ impl Turn<'_> {
     fn account(&mut self, reply: &ChatReply, attempts: u32) -> Result<(), Stop> {
         let written: usize = reply.calls.iter().map(|call| call.name.len() + call.arguments.len()).sum();
         let written = written + reply.text.len() + reply.reasoning.as_ref().map_or(0, String::len);
-        let bytes =
-            self.session.history.size_bytes().saturating_add(u64::try_from(written).unwrap_or(u64::MAX));
+        let bytes = CallBytes {
+            sent: self.session.history.size_bytes(),
+            received: u64::try_from(written).unwrap_or(u64::MAX),
+        };
         let is_free = self.engine.provider.facts(&self.engine.model).is_free;
-        let cost = self.meter.add(reply.usage, is_free, bytes);
-        let usage = reply.usage.unwrap_or_default();
+        let (usage, cost) = self.meter.add(reply.usage, is_free, bytes);
         self.session.add_usage(usage, cost);
         self.append(Record::ProviderCall { attempts, usage, cost })?;
         self.voice.say(EventKind::CostUpdated { usage: self.meter.usage(), cost: self.meter.cost() });

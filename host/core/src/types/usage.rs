@@ -19,6 +19,9 @@ pub struct Usage {
     /// What the provider says it charged; 0 is a valid charge.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub charged_microdollars: Option<u64>,
+    /// The provider stated no usage (for one call at least): counted from bytes, so take it as a rough figure.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_estimate: bool,
 }
 
 impl Usage {
@@ -38,6 +41,7 @@ impl Usage {
             cached_write_tokens: self.cached_write_tokens.saturating_add(other.cached_write_tokens),
             reasoning_tokens: self.reasoning_tokens.saturating_add(other.reasoning_tokens),
             charged_microdollars: charged,
+            is_estimate: self.is_estimate || other.is_estimate,
         }
     }
 

@@ -131,8 +131,10 @@ async fn usage_and_cost_add_up_over_the_turn_and_the_session() {
     let (usage, cost) = last.unwrap();
     assert_eq!((usage.input_tokens, usage.output_tokens), (30, 2));
     assert_eq!((cost.microdollars, cost.basis), (5, CostBasis::Charged));
+    // The third reply states nothing: it is counted from its bytes, and says so.
     rig.say("more").await;
-    assert_eq!(rig.session.usage().input_tokens, 30);
+    let usage = rig.session.usage();
+    assert!(usage.input_tokens > 30 && usage.output_tokens > 2 && usage.is_estimate, "{usage:?}");
     let restored = hames_core::context::restore(rig.transcript.entries()).unwrap();
     assert_eq!((restored.usage, restored.cost, restored.turns), (rig.session.usage(), rig.session.cost(), 2));
 }

@@ -40,7 +40,7 @@ fn kinds() -> Vec<EventKind> {
         elapsed_ms: 1,
     };
     let limit = FailureKind::Limit { key: "limits.fuel".to_owned() };
-    let usage = Usage { charged_microdollars: Some(1), ..Usage::default() };
+    let usage = Usage { charged_microdollars: Some(1), is_estimate: true, ..Usage::default() };
     let mut kinds = vec![
         EventKind::TurnStarted { provider: text.clone(), model: text.clone() },
         EventKind::IterationStarted { iteration: 1 },

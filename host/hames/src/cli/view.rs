@@ -119,12 +119,14 @@ impl TurnView {
     /// `2 calls · 1,234 in / 56 out tokens · $0.0012`
     fn cost_line(&self) -> String {
         let calls = if self.calls == 1 { "1 call".to_owned() } else { format!("{} calls", self.calls) };
-        let Usage { input_tokens, output_tokens, cached_read_tokens, .. } = self.usage;
+        let Usage { input_tokens, output_tokens, cached_read_tokens, is_estimate, .. } = self.usage;
         let cached = match cached_read_tokens {
             0 => String::new(),
             cached => format!(" ({} cached)", grouped(cached)),
         };
-        let tokens = format!("{} in{cached} / {} out tokens", grouped(input_tokens), grouped(output_tokens));
+        let about = if is_estimate { "about " } else { "" };
+        let tokens =
+            format!("{about}{} in{cached} / {} out tokens", grouped(input_tokens), grouped(output_tokens));
         format!("{calls} · {tokens} · {}", self.cost.map_or_else(|| "no cost known".to_owned(), money))
     }
 }
