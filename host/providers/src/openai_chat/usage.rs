@@ -52,6 +52,7 @@ pub(super) fn parse_usage(raw: &str) -> Option<Usage> {
         cached_write_tokens,
         reasoning_tokens: reasoning_tokens.min(output_tokens),
         charged_microdollars: charge(&value),
+        is_estimate: false,
     })
 }
 

@@ -253,6 +253,7 @@ impl RawExchange {
             cached_write_tokens: usage.cached_write_tokens,
             reasoning_tokens: usage.reasoning_tokens,
             charged_microdollars: usage.charged_microdollars,
+            is_estimate: false,
         });
         Ok(Exchange {
             expect: self.expect,
