@@ -173,11 +173,13 @@ impl Policy {
 
     /// Whether the plugin `name` with this digest may be loaded, and with which grants.
     pub fn admit(&self, name: &str, digest: &str, ask: &Capabilities, is_first_party: bool) -> Admission {
+        if self.problem.is_some() {
+            // No lines: adding to a file that cannot be used changes nothing.
+            let reason = format!("`{}` is unusable", self.file.display());
+            return Admission::Refused { reason, lines: String::new() };
+        }
         let refused =
             |reason: String| Admission::Refused { reason, lines: self.lines_for(name, digest, ask) };
-        if self.problem.is_some() {
-            return refused(format!("`{}` is unusable", self.file.display()));
-        }
         let Some(entry) = self.plugins.get(name) else {
             return match self.first_party.get(name).filter(|_| is_first_party) {
                 Some(default) => Admission::Granted(default.grant.clone()),
