@@ -53,6 +53,11 @@ impl Denials {
     fn push(&self, capability: &'static str, what: &str, line_that_would_allow: Option<String>) {
         let denial = Denial { capability, what: shown(what), line_that_would_allow };
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        // Who looks and then writes needs one line, the one that allows both.
+        if list.iter().any(|known| is_wider(known, &denial)) {
+            return;
+        }
+        list.retain(|known| !is_wider(&denial, known));
         if list.len() < MOST_KEPT && !list.contains(&denial) {
             list.push(denial);
         }
@@ -61,6 +66,16 @@ impl Denials {
     /// Everything noted so far.
     pub(crate) fn all(&self) -> Vec<Denial> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Whether the line of one refusal allows a folder `rw` where that of the other allows the same one `ro`.
+fn is_wider(one: &Denial, other: &Denial) -> bool {
+    match (&one.line_that_would_allow, &other.line_that_would_allow) {
+        (Some(one), Some(other)) => other
+            .strip_suffix("mode = \"ro\"")
+            .is_some_and(|table| one.strip_suffix("mode = \"rw\"") == Some(table)),
+        (None, _) | (_, None) => false,
     }
 }
 
@@ -113,6 +128,18 @@ mod tests {
         let parsed: toml::Table = toml::from_str(&denial.line_that_would_allow.unwrap()).unwrap();
         let grant = parsed["plugins"]["my.plugin"]["grant"]["fs"][0].as_table().unwrap();
         assert_eq!(grant["mode"].as_str(), Some("rw"));
+    }
+
+    #[test]
+    fn the_wider_line_replaces_the_narrower() {
+        let denials = Denials::new("p".into());
+        let line = |mode: &str| format!("path = \".\"\nmode = \"{mode}\"");
+        denials.note("fs", "a", Some(&line("ro")));
+        denials.note("fs", "b", Some("path = \"sub\"\nmode = \"ro\""));
+        denials.note("fs", "c", Some(&line("rw")));
+        denials.note("fs", "d", Some(&line("ro")));
+        let told: Vec<_> = denials.all().into_iter().map(|denial| denial.what).collect();
+        assert_eq!(told, ["b", "c"]);
     }
 
     #[test]

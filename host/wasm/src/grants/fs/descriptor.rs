@@ -159,6 +159,7 @@ impl HostDescriptor for FsGuard<'_> {
         &mut self,
         fd: Resource<Descriptor>,
     ) -> FsResult<Resource<types::DirectoryEntryStream>> {
+        self.folder(&fd, ".", FsMode::ReadOnly)?;
         let patient = self.patient(&fd)?;
         let entries = self.view.read_directory(Resource::new_borrow(patient.rep())).await;
         self.forget(patient)?;
@@ -212,10 +213,12 @@ impl HostDescriptor for FsGuard<'_> {
         path_flags: PathFlags,
         path: String,
     ) -> FsResult<types::DescriptorStat> {
+        self.folder(&fd, &path, FsMode::ReadOnly)?;
         self.view.stat_at(fd, path_flags, path).await
     }
 
     async fn readlink_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<String> {
+        self.folder(&fd, &path, FsMode::ReadOnly)?;
         self.view.readlink_at(fd, path).await
     }
 
@@ -237,6 +240,7 @@ impl HostDescriptor for FsGuard<'_> {
         path_flags: PathFlags,
         path: String,
     ) -> FsResult<types::MetadataHashValue> {
+        self.folder(&fd, &path, FsMode::ReadOnly)?;
         self.view.metadata_hash_at(fd, path_flags, path).await
     }
 

@@ -74,9 +74,16 @@ impl FsGuard<'_> {
         self.fs.rules.as_ref().ok_or_else(|| ErrorCode::NotPermitted.into())
     }
 
-    fn folder(&self, fd: &Resource<Descriptor>) -> FsResult<&Dir> {
+    /// The folder behind `fd`, about to be used for `path` in the way that `mode` allows.
+    fn folder(&self, fd: &Resource<Descriptor>, path: &str, mode: FsMode) -> FsResult<&Dir> {
         match self.view.table.get(fd)? {
             Descriptor::Dir(dir) => Ok(dir),
+            Descriptor::File(file) if is_closed(file) => {
+                let mode = if mode == FsMode::ReadOnly { "ro" } else { "rw" };
+                let lines = format!("path = \".\"\nmode = \"{mode}\"");
+                self.fs.denials.note("fs", &format!("using `{path}`, which no grant covers"), Some(&lines));
+                Err(ErrorCode::NotPermitted.into())
+            }
             Descriptor::File(_) => Err(ErrorCode::NotDirectory.into()),
         }
     }
@@ -90,7 +97,7 @@ impl FsGuard<'_> {
 
     /// The folder behind `fd`, if it may be changed.
     fn writable_folder(&self, fd: &Resource<Descriptor>, path: &str) -> FsResult<Arc<std::fs::File>> {
-        let dir = self.folder(fd)?;
+        let dir = self.folder(fd, path, FsMode::ReadWrite)?;
         self.may_write(dir.perms, path)?;
         Ok(dir.dir.clone())
     }
@@ -151,7 +158,8 @@ impl FsGuard<'_> {
         path: String,
         how: How,
     ) -> FsResult<Resource<Descriptor>> {
-        let dir = self.folder(fd)?;
+        let mode = if how.wants_write() { FsMode::ReadWrite } else { FsMode::ReadOnly };
+        let dir = self.folder(fd, &path, mode)?;
         let (perms, at) = (dir.perms, dir.dir.clone());
         if how.wants_write() {
             self.may_write(perms, &path)?;
@@ -209,6 +217,18 @@ impl FsGuard<'_> {
     }
 }
 
+/// Stands for the part of the workspace that is not granted. Without it a guest's libc says "no such file" before the host
+/// is asked; with it the host is asked and answers that it is not allowed. It is `/dev/null`, opened for nothing.
+fn closed() -> std::io::Result<File> {
+    let nothing = std::fs::File::open("/dev/null")?;
+    Ok(File::new(nothing, FsPerms::ReadOnly, OpenMode::empty(), true))
+}
+
+/// Any other file was opened for something.
+fn is_closed(file: &File) -> bool {
+    file.open_mode.is_empty()
+}
+
 /// The hole that writing at `offset` would leave before it.
 fn hole_bytes(file: &std::fs::File, offset: u64) -> FsResult<u64> {
     Ok(offset.saturating_sub(file.metadata()?.len()))
@@ -238,12 +258,9 @@ fn how(path_flags: PathFlags, open: OpenFlags, flags: DescriptorFlags) -> FsResu
 
 impl preopens::Host for FsGuard<'_> {
     fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
-        let Some(rules) = &self.fs.rules else {
-            self.fs.denials.note("fs", "files of the workspace", Some("path = \".\"\nmode = \"ro\""));
-            return Ok(Vec::new());
-        };
-        let mut folders = Vec::with_capacity(self.fs.preopens.len());
+        let mut folders = Vec::with_capacity(self.fs.preopens.len().saturating_add(1));
         for preopen in self.fs.preopens.iter() {
+            let Some(rules) = &self.fs.rules else { break };
             let folder = match rules.workspace.open_folder(preopen.path.as_ref()) {
                 Ok(folder) => folder,
                 Err(error) => {
@@ -259,6 +276,9 @@ impl preopens::Host for FsGuard<'_> {
             let may_block = rules.workspace.is_prompt(folder.metadata()?.dev());
             let dir = Dir::new(folder, perms, mode, may_block);
             folders.push((self.view.table.push(Descriptor::Dir(dir))?, preopen.path.clone()));
+        }
+        if !self.fs.preopens.iter().any(|preopen| preopen.path == ".") {
+            folders.push((self.view.table.push(Descriptor::File(closed()?))?, ".".to_owned()));
         }
         Ok(folders)
     }

@@ -159,6 +159,9 @@ impl Rules {
             return Err(Refusal::Code(ErrorCode::Exist));
         }
         let entry = Entry::find(&at, path)?;
+        if entry.meta()?.is_some() {
+            return Err(Refusal::Code(ErrorCode::Exist));
+        }
         self.may_make(&entry)?;
         self.charged(|| entry.parent.create_dir(entry.name))
     }

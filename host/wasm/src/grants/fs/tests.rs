@@ -406,6 +406,8 @@ async fn files_that_steer_hames_stay_as_they_are() {
         let times = g.set_times_at(again(&at), PathFlags::SYMLINK_FOLLOW, path.into(), now, now).await;
         assert_eq!(code(times), Err(no), "{path}");
     }
+    assert_eq!(code(g.create_directory_at(again(&at), "conf".into()).await), Err(ErrorCode::Exist));
+    assert_eq!(code(g.create_directory_at(again(&at), "./".into()).await), Err(ErrorCode::Exist));
     // Symlinks to it are not it.
     code(g.unlink_file_at(again(&at), "alias".into()).await).unwrap();
     assert_eq!(fs::read(root.join("conf/policy.toml")).unwrap(), b"deny");
@@ -453,13 +455,37 @@ async fn a_link_between_grants_does_not_lift_read_only() {
 }
 
 #[tokio::test]
-async fn without_a_grant_there_are_no_folders() {
+async fn what_is_not_granted_is_denied_not_missing() {
+    let (_temp, root) = workspace();
     let denials = Denials::new("p".into());
-    let fs = CallFs::new(None, denials.clone());
-    let mut call = Call { table: ResourceTable::new(), ctx: WasiFilesystemCtx::default(), fs, denials };
-    assert_eq!(call.folders().len(), 0);
-    assert_eq!(
-        call.last_denial().line_that_would_allow.unwrap(),
-        "[[plugins.p.grant.fs]]\npath = \".\"\nmode = \"ro\""
-    );
+    let none = Call {
+        table: ResourceTable::new(),
+        ctx: WasiFilesystemCtx::default(),
+        fs: CallFs::new(None, denials.clone()),
+        denials,
+    };
+    let some = Call::with(&root, &[("sub", FsMode::ReadWrite)], Limits::default(), &Arc::default());
+    let no = ErrorCode::NotPermitted;
+    for mut call in [none, some] {
+        let folders = call.folders();
+        let (at, name) = folders.last().unwrap();
+        assert_eq!(name, ".");
+        assert_eq!(call.denials.all(), [], "asking for the folders is no offence");
+        assert_eq!(call.read(at, "file").await.unwrap_err(), no);
+        let line = call.last_denial().line_that_would_allow.unwrap();
+        assert_eq!(line, "[[plugins.p.grant.fs]]\npath = \".\"\nmode = \"ro\"");
+        assert_eq!(call.write(at, "file", b"x").await.unwrap_err(), no);
+        assert!(call.last_denial().line_that_would_allow.unwrap().ends_with("mode = \"rw\""));
+        let mut g = call.guard();
+        let f = || "file".to_owned();
+        assert_eq!(code(g.stat_at(again(at), PathFlags::empty(), f()).await).unwrap_err(), no);
+        assert_eq!(code(g.readlink_at(again(at), f()).await), Err(no));
+        assert!(code(g.metadata_hash_at(again(at), PathFlags::empty(), f()).await).is_err());
+        assert!(code(g.read_directory(again(at)).await).is_err());
+        assert_eq!(code(g.create_directory_at(again(at), "new".into()).await), Err(no));
+        assert_eq!(code(g.unlink_file_at(again(at), f()).await), Err(no));
+        assert_eq!(code(g.read(again(at), 10, 0).await), Ok((Vec::new(), true)));
+        assert_eq!(code(g.write(again(at), vec![1], 0).await), Err(ErrorCode::ReadOnly));
+    }
+    assert_eq!(fs::read(root.join("file")).unwrap(), b"content");
 }
