@@ -31,7 +31,8 @@ pub async fn run(base_url: &str, workspace: &Path) -> Result<()> {
             .send()
             .await?;
         let mut events = response.bytes_stream().eventsource();
-        let (mut text, mut id, mut name, mut arguments) = (String::new(), String::new(), String::new(), String::new());
+        let (mut text, mut id, mut name, mut arguments) =
+            (String::new(), String::new(), String::new(), String::new());
         while let Some(event) = events.next().await {
             let event = event?;
             if event.data == "[DONE]" {

@@ -13,6 +13,7 @@
 
 mod calls;
 mod floor;
+mod raw;
 mod report;
 mod server;
 mod turns;

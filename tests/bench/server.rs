@@ -121,7 +121,8 @@ fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
 }
 
 fn stream_of(events: &[String]) -> Vec<u8> {
-    let mut out = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n".to_vec();
+    let mut out =
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n".to_vec();
     for event in events {
         let data = format!("data: {event}\n\n");
         out.extend_from_slice(format!("{:x}\r\n{data}\r\n", data.len()).as_bytes());

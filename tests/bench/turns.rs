@@ -42,7 +42,8 @@ pub struct Stage {
 
 impl Stage {
     pub fn new() -> Result<Self> {
-        let hames = std::env::var_os("HAMES_BIN").map(PathBuf::from).context("HAMES_BIN names a release `hames`")?;
+        let hames =
+            std::env::var_os("HAMES_BIN").map(PathBuf::from).context("HAMES_BIN names a release `hames`")?;
         ensure!(hames.is_file(), "{} does not exist: run `cargo xtask bench`", hames.display());
         let home = tempfile::tempdir()?;
         std::fs::create_dir_all(home.path().join("workspace"))?;
@@ -99,7 +100,12 @@ impl Stage {
         let stderr = std::io::read_to_string(child.stderr.take().context("stderr was piped")?)?;
         ensure!(status.success(), "the run failed with {status}: {stderr}");
         let exchanges = server.exchanges();
-        ensure!(exchanges.len() == script.calls + 1, "{} requests, {} were expected: {stderr}", exchanges.len(), script.calls + 1);
+        ensure!(
+            exchanges.len() == script.calls + 1,
+            "{} requests, {} were expected: {stderr}",
+            exchanges.len(),
+            script.calls + 1
+        );
         let to_first_request = exchanges[0].first_byte.duration_since(started);
         Ok(Run { exchanges, to_first_request, cpu, peak_kib })
     }
@@ -141,7 +147,11 @@ pub fn run(report: &mut Report) -> Result<()> {
     }
     let (at_100, floor_at_100) = (median(&mut ours), median(&mut floor));
     report.say(&format!("host time per iteration at 100: {at_100:.0} µs, by hand {floor_at_100:.0} µs"));
-    report.ratio("host time per iteration ÷ by hand, 100 iterations", at_100 / floor_at_100, Goal::AtMost(2.0));
+    report.ratio(
+        "host time per iteration ÷ by hand, 100 iterations",
+        at_100 / floor_at_100,
+        Goal::AtMost(2.0),
+    );
 
     let long = stage.measure(script(1000, 20), false)?;
     let at_1000 = long.median_gap();

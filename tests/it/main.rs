@@ -13,6 +13,8 @@ mod architecture;
 mod cli;
 mod config;
 mod kill;
+mod live;
 mod policy;
 mod program;
 mod session;
+mod wire;
