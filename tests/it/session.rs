@@ -9,12 +9,12 @@ use crate::program::Home;
 const TWO_TURNS: &str = r#"
 [[exchange]]
 expect = { last_user_contains = "first" }
-reply = { text = "one", calls = [{ name = "read_file", arguments = { path = "a.txt" } }] }
+reply = { text = "one", calls = [{ name = "read_file", arguments = { path = "a.txt" } }], usage = { input_tokens = 100, output_tokens = 10 } }
 [[exchange]]
-reply = { text = "answer one" }
+reply = { text = "answer one", usage = { input_tokens = 100, output_tokens = 10 } }
 [[exchange]]
 expect = { last_user_contains = "second" }
-reply = { text = "answer two" }
+reply = { text = "answer two", usage = { input_tokens = 100, output_tokens = 10 } }
 "#;
 
 #[test]
