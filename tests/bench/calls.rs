@@ -86,7 +86,7 @@ impl Gated {
     }
 }
 
-pub fn run(report: &mut Report) -> Result<()> {
+pub(crate) fn run(report: &mut Report) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let stage = tempfile::tempdir()?;
     let workspace = stage.path().join("workspace");

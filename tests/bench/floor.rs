@@ -8,7 +8,7 @@ use futures::StreamExt;
 use serde_json::{Value, json};
 
 /// Runs the loop until the model stops calling.
-pub async fn run(base_url: &str, workspace: &Path) -> Result<()> {
+pub(crate) async fn run(base_url: &str, workspace: &Path) -> Result<()> {
     let client = reqwest::Client::builder().tls_backend_preconfigured(no_tls()).build()?;
     let tools = json!([{"type": "function", "function": {
         "name": "read_file",

@@ -7,7 +7,9 @@ use anyhow::{Context, Result};
 use wasmtime::component::{Component, HasSelf, Linker, ResourceTable};
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Store};
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxView, WasiView};
-use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
+use wasmtime_wasi_http::{
+    Error, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, WasiHttpView,
+};
 
 mod bindings {
     #![allow(clippy::all, clippy::restriction, reason = "generated code")]
@@ -26,6 +28,7 @@ struct State {
     wasi: WasiCtx,
     http: WasiHttpCtx,
     table: ResourceTable,
+    hooks: NoRequests,
 }
 
 impl WasiView for State {
@@ -36,11 +39,22 @@ impl WasiView for State {
 
 impl WasiHttpView for State {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
-        WasiHttpCtxView {
-            ctx: &mut self.http,
-            table: &mut self.table,
-            hooks: wasmtime_wasi_http::default_hooks(),
-        }
+        WasiHttpCtxView { ctx: &mut self.http, table: &mut self.table, hooks: &mut self.hooks }
+    }
+}
+
+struct NoRequests;
+
+type Sent = (http::Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>);
+
+impl WasiHttpHooks for NoRequests {
+    fn send_request(
+        &mut self,
+        _: http::Request<WasiBody>,
+        _: Option<RequestOptions>,
+        _: Box<dyn Future<Output = Result<(), Error>> + Send>,
+    ) -> Box<dyn Future<Output = wasmtime::Result<Sent, Error>> + Send> {
+        Box::new(async { Err(Error::HttpRequestDenied) })
     }
 }
 
@@ -85,14 +99,14 @@ impl store::Host for State {
 }
 
 /// A linked component.
-pub struct Raw {
+pub(crate) struct Raw {
     engine: Engine,
     linked: bindings::ToolPluginPre<State>,
     workspace: PathBuf,
 }
 
 /// An engine set up as the sandbox sets up its own.
-pub fn engine() -> Result<Engine> {
+pub(crate) fn engine() -> Result<Engine> {
     let mut config = Config::new();
     config.epoch_interruption(true).concurrency_support(false);
     let mut pool = PoolingAllocationConfig::new();
@@ -102,7 +116,7 @@ pub fn engine() -> Result<Engine> {
 }
 
 impl Raw {
-    pub fn new(wasm: &[u8], workspace: &Path) -> Result<Self> {
+    pub(crate) fn new(wasm: &[u8], workspace: &Path) -> Result<Self> {
         let engine = engine()?;
         let mut linker = Linker::<State>::new(&engine);
         wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
@@ -117,9 +131,9 @@ impl Raw {
     }
 
     /// One call in a fresh instance; returns the number of parts of its output.
-    pub async fn call(&self, tool: &str, arguments: &str) -> Result<usize> {
+    pub(crate) async fn call(&self, tool: &str, arguments: &str) -> Result<usize> {
         let wasi = WasiCtx::builder().preopened_dir(&self.workspace, ".", FsPerms::ReadOnly)?.build();
-        let state = State { wasi, http: WasiHttpCtx::new(), table: ResourceTable::new() };
+        let state = State { wasi, http: WasiHttpCtx::new(), table: ResourceTable::new(), hooks: NoRequests };
         let mut store = Store::new(&self.engine, state);
         store.set_epoch_deadline(1_000_000);
         let instance = self.linked.instantiate_async(&mut store).await?;

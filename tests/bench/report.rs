@@ -2,25 +2,25 @@
 
 /// What a figure should be.
 #[derive(Debug, Clone, Copy)]
-pub enum Goal {
+pub(crate) enum Goal {
     AtMost(f64),
     AtLeast(f64),
 }
 
 /// Collects figures; prints each as it comes.
 #[derive(Debug, Default)]
-pub struct Report {
+pub(crate) struct Report {
     missed: Vec<String>,
     count: usize,
 }
 
 impl Report {
     /// A figure without a goal.
-    pub fn say(&mut self, line: &str) {
+    pub(crate) fn say(&mut self, line: &str) {
         println!("  {line}");
     }
 
-    pub fn ratio(&mut self, name: &str, value: f64, goal: Goal) {
+    pub(crate) fn ratio(&mut self, name: &str, value: f64, goal: Goal) {
         let (held, words) = match goal {
             Goal::AtMost(limit) => (value <= limit, format!("≤ {limit}")),
             Goal::AtLeast(limit) => (value >= limit, format!("≥ {limit}")),
@@ -34,7 +34,7 @@ impl Report {
     }
 
     /// The closing line; false when a goal was missed.
-    pub fn finish(&self) -> bool {
+    pub(crate) fn finish(&self) -> bool {
         println!("{} of {} goals held", self.count - self.missed.len(), self.count);
         for name in &self.missed {
             println!("missed: {name}");

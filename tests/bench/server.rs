@@ -10,34 +10,34 @@ use std::time::Instant;
 
 /// What to play.
 #[derive(Debug, Clone, Copy)]
-pub struct Script {
+pub(crate) struct Script {
     /// Replies that call the tool.
-    pub calls: usize,
+    pub(crate) calls: usize,
     /// Words of the final text, one stream event each.
-    pub final_words: usize,
+    pub(crate) final_words: usize,
 }
 
 /// One request as the server saw it.
 #[derive(Debug, Clone, Copy)]
-pub struct Exchange {
+pub(crate) struct Exchange {
     /// First byte of the request.
-    pub first_byte: Instant,
+    pub(crate) first_byte: Instant,
     /// The moment before the last byte of the reply was handed to the kernel.
-    pub reply_end: Instant,
+    pub(crate) reply_end: Instant,
     /// Which connection it came on, from 1.
-    pub connection: usize,
+    pub(crate) connection: usize,
     /// Size of the request's body.
-    pub body_bytes: usize,
+    pub(crate) body_bytes: usize,
 }
 
 /// A listening server.
-pub struct Server {
-    pub base_url: String,
+pub(crate) struct Server {
+    pub(crate) base_url: String,
     exchanges: Receiver<Exchange>,
 }
 
 impl Server {
-    pub fn start(script: Script) -> std::io::Result<Self> {
+    pub(crate) fn start(script: Script) -> std::io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let base_url = format!("http://{}/v1", listener.local_addr()?);
         let (sender, exchanges) = channel();
@@ -50,7 +50,7 @@ impl Server {
     }
 
     /// Everything seen so far.
-    pub fn exchanges(&self) -> Vec<Exchange> {
+    pub(crate) fn exchanges(&self) -> Vec<Exchange> {
         self.exchanges.try_iter().collect()
     }
 }

@@ -29,19 +29,19 @@ impl Run {
     }
 }
 
-pub fn median(values: &mut [f64]) -> f64 {
+pub(crate) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// Where a run works and which program it runs.
-pub struct Stage {
+pub(crate) struct Stage {
     hames: PathBuf,
     home: tempfile::TempDir,
 }
 
 impl Stage {
-    pub fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         let hames =
             std::env::var_os("HAMES_BIN").map(PathBuf::from).context("HAMES_BIN names a release `hames`")?;
         ensure!(hames.is_file(), "{} does not exist: run `cargo xtask bench`", hames.display());
@@ -131,7 +131,7 @@ fn peak_memory_kib(pid: u32) -> u64 {
 }
 
 /// Measures everything about whole turns.
-pub fn run(report: &mut Report) -> Result<()> {
+pub(crate) fn run(report: &mut Report) -> Result<()> {
     let stage = Stage::new()?;
     let script = |calls, final_words| Script { calls, final_words };
     stage.measure(script(3, 10), false).context("warming the plugin cache")?;
@@ -168,7 +168,7 @@ pub fn run(report: &mut Report) -> Result<()> {
 
     // CPU per token: a long answer minus a short one, so that start-up is not counted.
     const WORDS: usize = 20_000;
-    let mut per_token = |is_floor| -> Result<f64> {
+    let per_token = |is_floor| -> Result<f64> {
         let mut all = vec![];
         for _ in 0..5 {
             let long = stage.measure(script(0, WORDS), is_floor)?.cpu.as_secs_f64();

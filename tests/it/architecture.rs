@@ -56,6 +56,12 @@ fn rust_files(dir: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+fn is_test(file: &Path) -> bool {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    name.ends_with("tests.rs")
+        || file.components().any(|part| ["tests", "benches"].map(Into::into).contains(&part.as_os_str()))
+}
+
 /// Lines before the file's own tests.
 fn code_lines(text: &str) -> usize {
     text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).count()
@@ -70,7 +76,8 @@ fn core_imports_only_go_down() {
     let mut broken = Vec::new();
     for file in files {
         let relative = file.strip_prefix(&src).expect("listed below src");
-        let module = relative.components().next().expect("a name").as_os_str().to_string_lossy().replace(".rs", "");
+        let module =
+            relative.components().next().expect("a name").as_os_str().to_string_lossy().replace(".rs", "");
         if module == "lib" {
             continue;
         }
@@ -89,7 +96,10 @@ fn core_imports_only_go_down() {
                     || (*floor == 1 && *other == 1)
                     || SIDEWAYS.contains(&(module.as_str(), used.as_str()));
                 if !allowed {
-                    broken.push(format!("{}: floor {floor} imports `{used}` of floor {other}", relative.display()));
+                    broken.push(format!(
+                        "{}: floor {floor} imports `{used}` of floor {other}",
+                        relative.display()
+                    ));
                 }
             }
         }
@@ -115,17 +125,17 @@ fn files_stay_short() {
     for folder in ["host", "plugins", "examples"] {
         rust_files(&root().join(folder), &mut files);
     }
-    files.retain(|file| {
-        let is_test = file.components().any(|part| ["tests", "benches"].contains(&part.as_os_str().to_str().unwrap_or("")));
-        !is_test && !file.ends_with("tests.rs")
-    });
+    files.retain(|file| !is_test(file));
     let mut lengths: Vec<(usize, &PathBuf)> = files
         .iter()
         .map(|file| (code_lines(&fs::read_to_string(file).expect("a readable source file")), file))
         .collect();
     lengths.sort();
-    let long: Vec<String> =
-        lengths.iter().filter(|(n, _)| *n > CEILING).map(|(n, file)| format!("{} has {n} lines", file.display())).collect();
+    let long: Vec<String> = lengths
+        .iter()
+        .filter(|(n, _)| *n > CEILING)
+        .map(|(n, file)| format!("{} has {n} lines", file.display()))
+        .collect();
     assert!(long.is_empty(), "over {CEILING} lines without tests, split by idea:\n{}", long.join("\n"));
     let median = lengths.get(lengths.len() / 2).map_or(0, |(n, _)| *n);
     assert!(median <= MEDIAN, "the median file has {median} lines");
@@ -138,7 +148,10 @@ fn every_module_says_what_it_is_for() {
     rust_files(&root().join("plugins"), &mut files);
     let silent: Vec<String> = files
         .iter()
-        .filter(|file| !fs::read_to_string(file).expect("a readable source file").trim_start().starts_with("//!"))
+        .filter(|file| !is_test(file))
+        .filter(|file| {
+            !fs::read_to_string(file).expect("a readable source file").trim_start().starts_with("//!")
+        })
         .map(|file| file.display().to_string())
         .collect();
     assert!(silent.is_empty(), "modules without a `//!` first line:\n{}", silent.join("\n"));
@@ -147,11 +160,25 @@ fn every_module_says_what_it_is_for() {
 #[test]
 fn the_top_level_is_fixed() {
     let allowed = [
-        "Cargo.toml", "Cargo.lock", "README.md", "agents", "examples", "host", "plugins", "rust-toolchain.toml",
-        "target", "tests", "wit", "LICENSE-APACHE", "LICENSE-MIT",
+        "Cargo.toml",
+        "Cargo.lock",
+        "README.md",
+        "agents",
+        "examples",
+        "host",
+        "plugins",
+        "rust-toolchain.toml",
+        "target",
+        "tests",
+        "wit",
+        "LICENSE-APACHE",
+        "LICENSE-MIT",
     ];
     for entry in fs::read_dir(root()).expect("the project's root") {
         let name = entry.expect("a readable entry").file_name().to_string_lossy().into_owned();
-        assert!(name.starts_with('.') || allowed.contains(&name.as_str()), "`{name}` does not belong at the top level");
+        assert!(
+            name.starts_with('.') || allowed.contains(&name.as_str()),
+            "`{name}` does not belong at the top level"
+        );
     }
 }

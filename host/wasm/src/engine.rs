@@ -23,11 +23,11 @@ pub struct EngineOptions {
     pub calls: u32,
     /// Linear memories in the pool. A call uses one or two.
     pub pool_memories: u32,
-    /// The largest `limits.memory_bytes` that a pooled memory can have.
+    /// The largest `limits.plugin.memory_bytes` that a pooled memory can have.
     pub pool_memory_bytes: u64,
     /// Bytes of a used memory that stay mapped for the next call of the same plugin.
     pub pool_keep_resident_bytes: u64,
-    /// Count fuel, so that `limits.fuel` works. Costs about a quarter of the guest's speed.
+    /// Count fuel, so that `limits.plugin.fuel` works. Costs about a quarter of the guest's speed.
     pub fuel_metering: bool,
     /// Stack of guest code.
     pub wasm_stack_bytes: u64,

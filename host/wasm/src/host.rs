@@ -66,7 +66,7 @@ pub(crate) fn report(state: &mut CallState) -> Vec<Denial> {
     let (plugin, tool) = (&*state.facts.plugin, &*state.facts.tool);
     let dropped = state.meter.log_lines_dropped();
     if dropped > 0 {
-        tracing::warn!(target: "hames::plugin", plugin, tool, "{dropped} log lines over `limits.log_lines` dropped");
+        tracing::warn!(target: "hames::plugin", plugin, tool, "{dropped} log lines over `limits.plugin.log_lines` dropped");
     }
     let denials = state.grants.denials();
     for denial in &denials {

@@ -12,11 +12,11 @@ use crate::limits::Limits;
 /// A limit that was hit while the guest ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Breach {
-    /// `limits.memory_bytes`.
+    /// `limits.plugin.memory_bytes`.
     Memory,
-    /// `limits.table_elements`.
+    /// `limits.plugin.table_elements`.
     Table,
-    /// `limits.host_calls`.
+    /// `limits.plugin.host_calls`.
     HostCalls,
 }
 

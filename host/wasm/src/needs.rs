@@ -49,12 +49,12 @@ impl Needs {
     /// Refuses what no call could ever instantiate within its limits.
     pub(crate) fn check(&self, component: &str, limits: &Limits) -> Result<(), LoadError> {
         let pairs = [
-            ("limits.memory_bytes", self.memory_bytes, limits.memory_bytes),
-            ("limits.table_elements", self.table_elements, limits.table_elements),
-            ("limits.instances", self.instances, u64::from(limits.instances)),
-            ("limits.memories", self.memories, u64::from(limits.memories)),
-            ("limits.tables", self.tables, u64::from(limits.tables)),
-            ("limits.instances", self.component_instances, MAX_COMPONENT_INSTANCES),
+            ("limits.plugin.memory_bytes", self.memory_bytes, limits.memory_bytes),
+            ("limits.plugin.table_elements", self.table_elements, limits.table_elements),
+            ("limits.plugin.instances", self.instances, u64::from(limits.instances)),
+            ("limits.plugin.memories", self.memories, u64::from(limits.memories)),
+            ("limits.plugin.tables", self.tables, u64::from(limits.tables)),
+            ("limits.plugin.instances", self.component_instances, MAX_COMPONENT_INSTANCES),
         ];
         match pairs.into_iter().find(|(_, wanted, allowed)| wanted > allowed) {
             None => Ok(()),

@@ -216,15 +216,15 @@ impl Inner {
         let pooled = Limits::default();
         let bounds = [
             (
-                "limits.memory_bytes",
+                "limits.plugin.memory_bytes",
                 "engine.pool_memory_bytes",
                 limits.memory_bytes,
                 self.options.pool_memory_bytes,
             ),
-            ("limits.table_elements", "engine.pooling", limits.table_elements, pooled.table_elements),
-            ("limits.instances", "engine.pooling", limits.instances.into(), pooled.instances.into()),
-            ("limits.memories", "engine.pooling", limits.memories.into(), pooled.memories.into()),
-            ("limits.tables", "engine.pooling", limits.tables.into(), pooled.tables.into()),
+            ("limits.plugin.table_elements", "engine.pooling", limits.table_elements, pooled.table_elements),
+            ("limits.plugin.instances", "engine.pooling", limits.instances.into(), pooled.instances.into()),
+            ("limits.plugin.memories", "engine.pooling", limits.memories.into(), pooled.memories.into()),
+            ("limits.plugin.tables", "engine.pooling", limits.tables.into(), pooled.tables.into()),
         ];
         match bounds.into_iter().find(|(_, _, wanted, allowed)| wanted > allowed) {
             None => Ok(()),

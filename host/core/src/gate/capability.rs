@@ -63,7 +63,8 @@ fn whole_workspace() -> String {
     ".".to_owned()
 }
 
-/// A family of URLs. Syntax of `url`: `scheme://host[:port][/path-prefix]`; the host is exact, `*.suffix` or `*`.
+/// A family of URLs. Syntax of `url`: `scheme://host[:port][/path-prefix]`; the host is exact,
+/// `*.suffix` or `*`, the port a number or `*`; without one it is the scheme's own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HttpCapability {

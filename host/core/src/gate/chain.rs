@@ -176,7 +176,7 @@ impl Gate {
                     self.max_actions_per_hour
                 );
                 Err(ToolFailure::new(FailureKind::OverBudget, message)
-                    .with_hint("raise `max_actions_per_hour` under [autonomy] in hames.toml"))
+                    .with_hint("raise `max_actions_per_hour` under [autonomy] in policy.toml"))
             }
             // Fails closed: an action that cannot be counted is not done.
             Err(error) => Err(ToolFailure::new(

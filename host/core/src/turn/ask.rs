@@ -206,6 +206,9 @@ fn given_up(mut error: ProviderError, why: GivenUp) -> ProviderError {
         GivenUp::NotRetryable => {}
         GivenUp::Attempts(attempts) => {
             error.message = format!("{} (gave up after {attempts} attempts)", error.message);
+            error
+                .hint
+                .get_or_insert_with(|| "nothing is lost: go on later, or ask another provider".to_owned());
         }
         GivenUp::WaitTooLong(asked_ms) => {
             error.hint =

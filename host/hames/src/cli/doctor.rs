@@ -10,6 +10,8 @@ use super::start::{CliError, Start};
 use crate::words::chain;
 
 /// How long a compiler may take to say its version.
+/// What plugins are compiled for.
+const GUEST_TARGET: &str = "wasm32-wasip2";
 const TOOLCHAIN_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(3);
 
 /// The engine in this build: wasmtime does not say it itself, a test holds it to Cargo.lock.
@@ -167,18 +169,29 @@ async fn limits(start: &Start, sandbox: Option<Sandbox>) -> Vec<Line> {
 
 /// What compiles plugins: only their authors need it, so its absence is no illness.
 async fn guest_toolchain() -> Line {
-    for (program, arguments) in [("rustc", vec!["+hames-wasm", "--version"]), ("rustc", vec!["--version"])] {
-        let mut command = tokio::process::Command::new(program);
-        command.args(&arguments).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
-        if let Ok(Ok(output)) = tokio::time::timeout(TOOLCHAIN_TIMEOUT, command.output()).await
-            && output.status.success()
-        {
-            let version = String::from_utf8_lossy(&output.stdout);
-            let linked = if arguments.len() > 1 { " (toolchain `hames-wasm`)" } else { "" };
-            return well("guests", format!("{}{linked}", version.trim()));
-        }
-    }
-    well("guests", "no Rust toolchain found; only needed to build plugins")
+    let (version, sysroot) = tokio::join!(rustc("--version"), rustc("--print=sysroot"));
+    let (Some(version), Some(sysroot)) = (version, sysroot) else {
+        return well("guests", "no Rust toolchain found; only needed to build plugins");
+    };
+    let target = Path::new(&sysroot).join("lib/rustlib").join(GUEST_TARGET);
+    well(
+        "guests",
+        if target.is_dir() {
+            format!("{version} compiles for {GUEST_TARGET}")
+        } else {
+            format!(
+                "{version} without {GUEST_TARGET}; only needed to build plugins: `rustup target add {GUEST_TARGET}`"
+            )
+        },
+    )
+}
+
+async fn rustc(argument: &str) -> Option<String> {
+    let mut command = tokio::process::Command::new("rustc");
+    command.arg(argument).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    // silent: a compiler that is missing, broken or slow is one that plugins cannot be built with.
+    let output = tokio::time::timeout(TOOLCHAIN_TIMEOUT, command.output()).await.ok()?.ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ impl Sandbox {
         if let Some(fuel) = limits.fuel {
             let outcome = attack(inner, &limits, attacks::SPIN).await;
             let is_held = matches!(outcome.result, Err(CallError::OutOfFuel { .. }));
-            checks.push(check("limits.fuel", "computes without end", fuel, ended(&outcome), is_held));
+            checks.push(check("limits.plugin.fuel", "computes without end", fuel, ended(&outcome), is_held));
         }
         checks
     }
@@ -165,7 +165,7 @@ async fn time(inner: &Inner, limits: &Limits, what: &'static str, wat: &str) -> 
     let in_time = took_ms <= limits.wall_ms.saturating_add(SLACK_MS);
     let is_held = in_time && matches!(outcome.result, Err(CallError::Timeout { .. }));
     let observed = if is_held || !in_time { format!("{took_ms} ms") } else { ended(&outcome) };
-    check("limits.wall_ms", what, format_args!("{} ms", limits.wall_ms), observed, is_held)
+    check("limits.plugin.wall_ms", what, format_args!("{} ms", limits.wall_ms), observed, is_held)
 }
 
 async fn memory(inner: &Inner, limits: &Limits, what: &'static str, wat: &str) -> LimitCheck {
@@ -173,7 +173,7 @@ async fn memory(inner: &Inner, limits: &Limits, what: &'static str, wat: &str) -
     let is_held = matches!(outcome.result, Err(CallError::MemoryLimit { .. }))
         && outcome.memory_bytes <= limits.memory_bytes;
     let observed = if is_held { outcome.memory_bytes.to_string() } else { ended(&outcome) };
-    check("limits.memory_bytes", what, limits.memory_bytes, observed, is_held)
+    check("limits.plugin.memory_bytes", what, limits.memory_bytes, observed, is_held)
 }
 
 async fn tables(inner: &Inner, limits: &Limits) -> LimitCheck {
@@ -181,7 +181,7 @@ async fn tables(inner: &Inner, limits: &Limits) -> LimitCheck {
     let is_held = matches!(outcome.result, Err(CallError::TableLimit { .. }))
         && outcome.table_elements <= limits.table_elements;
     let observed = if is_held { outcome.table_elements.to_string() } else { ended(&outcome) };
-    check("limits.table_elements", "grows a table", limits.table_elements, observed, is_held)
+    check("limits.plugin.table_elements", "grows a table", limits.table_elements, observed, is_held)
 }
 
 async fn stack(inner: &Inner, limits: &Limits) -> LimitCheck {
@@ -208,7 +208,7 @@ async fn output_size(inner: &Inner, limits: &Limits) -> LimitCheck {
         Err(CallError::OutputTooLarge { .. }) => ("refused unread".to_owned(), true),
         Err(_) => (ended(&outcome), false),
     };
-    check("limits.output_bytes", "returns too much", limits.output_bytes, observed, is_held)
+    check("limits.plugin.output_bytes", "returns too much", limits.output_bytes, observed, is_held)
 }
 
 async fn copied(inner: &Inner, limits: &Limits) -> LimitCheck {
@@ -217,7 +217,13 @@ async fn copied(inner: &Inner, limits: &Limits) -> LimitCheck {
     let is_held =
         matches!(outcome.result, Err(CallError::OutputTooLarge { .. } | CallError::HostCallTooLarge { .. }));
     let observed = if is_held { "refused unread".to_owned() } else { ended(&outcome) };
-    check("limits.hostcall_bytes", "makes the host copy too much", limits.hostcall_bytes, observed, is_held)
+    check(
+        "limits.plugin.hostcall_bytes",
+        "makes the host copy too much",
+        limits.hostcall_bytes,
+        observed,
+        is_held,
+    )
 }
 
 async fn host_calls(inner: &Inner, limits: &Limits) -> LimitCheck {
@@ -226,7 +232,7 @@ async fn host_calls(inner: &Inner, limits: &Limits) -> LimitCheck {
     let outcome = attack(inner, &limits, &attacks::log_flood()).await;
     let is_held = matches!(outcome.result, Err(CallError::HostCallLimit { .. }));
     let observed = if is_held { outcome.host_calls.to_string() } else { ended(&outcome) };
-    check("limits.host_calls", "calls the host without end", limits.host_calls, observed, is_held)
+    check("limits.plugin.host_calls", "calls the host without end", limits.host_calls, observed, is_held)
 }
 
 async fn log_lines(inner: &Inner, limits: &Limits) -> LimitCheck {
@@ -235,14 +241,14 @@ async fn log_lines(inner: &Inner, limits: &Limits) -> LimitCheck {
     let outcome = attack(inner, &flood, &attacks::log_flood()).await;
     let is_held = outcome.log_lines <= limits.log_lines && outcome.host_calls > u64::from(limits.log_lines);
     let observed = format!("{} of {} kept", outcome.log_lines, outcome.host_calls);
-    check("limits.log_lines", "floods the log", limits.log_lines, observed, is_held)
+    check("limits.plugin.log_lines", "floods the log", limits.log_lines, observed, is_held)
 }
 
 async fn random(inner: &Inner, limits: &Limits) -> LimitCheck {
     let outcome = attack(inner, limits, &attacks::random(limits.random_bytes.saturating_add(1))).await;
     let is_held = matches!(outcome.result, Err(CallError::Trap { .. }));
     check(
-        "limits.random_bytes",
+        "limits.plugin.random_bytes",
         "asks for too much randomness",
         limits.random_bytes,
         ended(&outcome),
@@ -255,15 +261,19 @@ async fn resources(inner: &Inner, limits: &Limits) -> LimitCheck {
     let is_held = matches!(outcome.result, Err(CallError::Trap { .. }))
         && outcome.host_calls <= u64::from(limits.resources.min(limits.handles)).saturating_add(8);
     let observed = if is_held { format!("stopped at {}", outcome.host_calls) } else { ended(&outcome) };
-    check("limits.resources", "keeps every resource", limits.resources, observed, is_held)
+    check("limits.plugin.resources", "keeps every resource", limits.resources, observed, is_held)
 }
 
 /// Judged when a component is loaded, from its binary.
 fn counted(limits: &Limits, what: CountedLimit, limit: u32) -> LimitCheck {
     let (key, attack, wat) = match what {
-        CountedLimit::Instances => ("limits.instances", "has too many instances", attacks::instances(limit)),
-        CountedLimit::Memories => ("limits.memories", "has too many memories", attacks::memories(limit)),
-        CountedLimit::Tables => ("limits.tables", "has too many tables", attacks::tables(limit)),
+        CountedLimit::Instances => {
+            ("limits.plugin.instances", "has too many instances", attacks::instances(limit))
+        }
+        CountedLimit::Memories => {
+            ("limits.plugin.memories", "has too many memories", attacks::memories(limit))
+        }
+        CountedLimit::Tables => ("limits.plugin.tables", "has too many tables", attacks::tables(limit)),
     };
     let refused = wat::parse_str(wat).map_err(|error| error.to_string()).and_then(|wasm| {
         let outside = world::outside(attack, &wasm).map_err(|error| error.to_string())?;

@@ -7,11 +7,11 @@ use hames_core::types::{FailureKind, ToolFailure};
 /// Limits on how many of something a call may instantiate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CountedLimit {
-    /// `limits.instances`.
+    /// `limits.plugin.instances`.
     Instances,
-    /// `limits.memories`.
+    /// `limits.plugin.memories`.
     Memories,
-    /// `limits.tables`.
+    /// `limits.plugin.tables`.
     Tables,
 }
 
@@ -150,17 +150,17 @@ impl CallError {
     /// The configuration key of the limit that ended the call.
     pub fn key(&self) -> Option<&'static str> {
         Some(match self {
-            Self::Timeout { .. } => "limits.wall_ms",
-            Self::OutOfFuel { .. } => "limits.fuel",
-            Self::MemoryLimit { .. } => "limits.memory_bytes",
-            Self::TableLimit { .. } => "limits.table_elements",
-            Self::InstanceLimit { what: CountedLimit::Instances, .. } => "limits.instances",
-            Self::InstanceLimit { what: CountedLimit::Memories, .. } => "limits.memories",
-            Self::InstanceLimit { what: CountedLimit::Tables, .. } => "limits.tables",
-            Self::OutputTooLarge { .. } => "limits.output_bytes",
-            Self::HostCallTooLarge { .. } => "limits.hostcall_bytes",
-            Self::HostCallLimit { .. } => "limits.host_calls",
-            Self::QueueTimeout { .. } => "limits.queue_ms",
+            Self::Timeout { .. } => "limits.plugin.wall_ms",
+            Self::OutOfFuel { .. } => "limits.plugin.fuel",
+            Self::MemoryLimit { .. } => "limits.plugin.memory_bytes",
+            Self::TableLimit { .. } => "limits.plugin.table_elements",
+            Self::InstanceLimit { what: CountedLimit::Instances, .. } => "limits.plugin.instances",
+            Self::InstanceLimit { what: CountedLimit::Memories, .. } => "limits.plugin.memories",
+            Self::InstanceLimit { what: CountedLimit::Tables, .. } => "limits.plugin.tables",
+            Self::OutputTooLarge { .. } => "limits.plugin.output_bytes",
+            Self::HostCallTooLarge { .. } => "limits.plugin.hostcall_bytes",
+            Self::HostCallLimit { .. } => "limits.plugin.host_calls",
+            Self::QueueTimeout { .. } => "limits.plugin.queue_ms",
             Self::StackOverflow => "engine.wasm_stack_bytes",
             Self::PoolExhausted { .. } => "engine.pool_memories",
             Self::Trap { .. }
@@ -234,9 +234,9 @@ mod tests {
     #[test]
     fn a_limit_names_its_key_in_kind_and_hint() {
         let failure = CallError::MemoryLimit { limit_bytes: 7 }.into_failure("grep");
-        assert_eq!(failure.kind, FailureKind::Limit { key: "limits.memory_bytes".to_owned() });
+        assert_eq!(failure.kind, FailureKind::Limit { key: "limits.plugin.memory_bytes".to_owned() });
         assert_eq!(failure.message, "`grep` needs more than 7 bytes of memory");
-        assert!(failure.hint.is_some_and(|hint| hint.contains("limits.memory_bytes")));
+        assert!(failure.hint.is_some_and(|hint| hint.contains("limits.plugin.memory_bytes")));
     }
 
     #[test]

@@ -162,8 +162,8 @@ pub enum LoadError {
         /// The most that works.
         allowed: u64,
     },
-    /// `limits.fuel` without an engine that counts it.
-    #[error("`limits.fuel` of `{plugin}` is set, but the engine does not count fuel")]
+    /// `limits.plugin.fuel` without an engine that counts it.
+    #[error("`limits.plugin.fuel` of `{plugin}` is set, but the engine does not count fuel")]
     FuelNotMetered {
         /// The plugin.
         plugin: String,

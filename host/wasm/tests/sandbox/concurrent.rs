@@ -31,7 +31,7 @@ async fn spinners_and_crashers_leave_the_others_alone() {
     }
     for result in join_all(spinning).await {
         let failure = result.unwrap().unwrap_err();
-        assert_eq!(failure.kind, FailureKind::Limit { key: "limits.wall_ms".to_owned() });
+        assert_eq!(failure.kind, FailureKind::Limit { key: "limits.plugin.wall_ms".to_owned() });
     }
     let (running, memories) = sandbox.load_now();
     assert_eq!((running, memories.unwrap_or(0)), (0, 0));
@@ -72,10 +72,10 @@ async fn a_full_queue_is_its_own_error_and_runs_nothing() {
     }
     let failure = call(&tool, "{}").await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Unavailable { retry_after_ms: None });
-    assert!(failure.hint.unwrap().contains("limits.queue_ms"));
+    assert!(failure.hint.unwrap().contains("limits.plugin.queue_ms"));
     assert_eq!(
         first.await.unwrap().unwrap_err().kind,
-        FailureKind::Limit { key: "limits.wall_ms".to_owned() }
+        FailureKind::Limit { key: "limits.plugin.wall_ms".to_owned() }
     );
 }
 

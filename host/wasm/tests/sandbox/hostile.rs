@@ -40,7 +40,7 @@ fn limit(key: &str) -> FailureKind {
 async fn a_loop_without_end_runs_out_of_time() {
     let started = Instant::now();
     let failure = fails(&Guest::new("(loop $again (br $again)) (unreachable)"), limits()).await;
-    assert_eq!(failure.kind, limit("limits.wall_ms"));
+    assert_eq!(failure.kind, limit("limits.plugin.wall_ms"));
     assert_eq!(failure.message, "`run` ran longer than 400 ms");
     assert!(started.elapsed() < Duration::from_secs(5));
 }
@@ -49,10 +49,10 @@ async fn a_loop_without_end_runs_out_of_time() {
 async fn instructions_that_take_long_run_out_of_time_too() {
     let fill = "(loop $again (memory.fill (i32.const 131072) (i32.const 1) (i32.const 50000000)) (br $again)) (unreachable)";
     let guest = Guest { memory_pages: 800, ..Guest::new(fill) };
-    assert_eq!(fails(&guest, limits()).await.kind, limit("limits.wall_ms"));
+    assert_eq!(fails(&guest, limits()).await.kind, limit("limits.plugin.wall_ms"));
     let fill = "(loop $again (table.fill $t (i32.const 0) (ref.null func) (i32.const 90000)) (br $again)) (unreachable)";
     let guest = Guest::new(fill).with_items("(table $t 90000 funcref)");
-    assert_eq!(fails(&guest, limits()).await.kind, limit("limits.wall_ms"));
+    assert_eq!(fails(&guest, limits()).await.kind, limit("limits.plugin.wall_ms"));
 }
 
 #[tokio::test]
@@ -60,7 +60,7 @@ async fn a_guest_that_waits_in_a_host_call_runs_out_of_time() {
     let guest = Guest::new(&format!("(call $block (call $sleep (i64.const 9000000000000000000))) {ECHO}"))
         .with_import(CLOCK_WIT, CLOCK);
     let failure = fails(&guest, limits()).await;
-    assert_eq!(failure.kind, limit("limits.wall_ms"));
+    assert_eq!(failure.kind, limit("limits.plugin.wall_ms"));
 }
 
 #[tokio::test]
@@ -69,7 +69,7 @@ async fn one_memory_is_bounded() {
         "(loop $again (br_if $again (i32.ne (memory.grow (i32.const 64)) (i32.const -1)))) (unreachable)",
     );
     let failure = fails(&guest, limits()).await;
-    assert_eq!(failure.kind, limit("limits.memory_bytes"));
+    assert_eq!(failure.kind, limit("limits.plugin.memory_bytes"));
 }
 
 #[tokio::test]
@@ -88,7 +88,7 @@ async fn many_memories_are_bounded_together() {
     // Seven memories of 200 pages are 87 MiB; each alone is far below 64 MiB.
     let guest = Guest::new(&format!("{grow} (unreachable)")).with_items(&items);
     let failure = fails(&guest, limits()).await;
-    assert_eq!(failure.kind, limit("limits.memory_bytes"));
+    assert_eq!(failure.kind, limit("limits.plugin.memory_bytes"));
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn tables_are_bounded() {
     )
     .with_items("(table $t 1 funcref)");
     let failure = fails(&guest, limits()).await;
-    assert_eq!(failure.kind, limit("limits.table_elements"));
+    assert_eq!(failure.kind, limit("limits.plugin.table_elements"));
 }
 
 #[tokio::test]
@@ -129,11 +129,11 @@ async fn a_giant_output_is_refused() {
     // 2 MiB of text: read, counted, refused.
     let guest = Guest::new("(call $answer (i32.const 0) (i32.const 0) (i32.const 2097152))");
     let guest = Guest { memory_pages: 64, ..guest };
-    assert_eq!(fails(&guest, limits()).await.kind, limit("limits.output_bytes"));
+    assert_eq!(fails(&guest, limits()).await.kind, limit("limits.plugin.output_bytes"));
     // 16 MiB: not even read.
     let guest = Guest::new("(call $answer (i32.const 0) (i32.const 0) (i32.const 16777216))");
     let guest = Guest { memory_pages: 300, ..guest };
-    assert_eq!(fails(&guest, limits()).await.kind, limit("limits.output_bytes"));
+    assert_eq!(fails(&guest, limits()).await.kind, limit("limits.plugin.output_bytes"));
 }
 
 #[tokio::test]
@@ -152,7 +152,7 @@ async fn a_list_that_names_the_same_megabyte_a_thousand_times_is_refused_before_
          (i32.const 16)",
     );
     let guest = Guest { memory_pages: 32, ..guest };
-    assert_eq!(fails(&guest, limits()).await.kind, limit("limits.output_bytes"));
+    assert_eq!(fails(&guest, limits()).await.kind, limit("limits.plugin.output_bytes"));
 }
 
 #[tokio::test]
@@ -160,7 +160,7 @@ async fn a_flood_of_log_lines_ends_at_the_number_of_host_calls() {
     let line = "(call $log (i32.const 2) (i32.const 0) (i32.const 8) (i32.const 0) (i32.const 0))";
     let endless = Guest::new(&format!("(loop $again {line} (br $again)) (unreachable)")).with_import("", LOG);
     let limits = Limits { host_calls: 10_000, wall_ms: 10_000, ..Limits::default() };
-    assert_eq!(fails(&endless, limits.clone()).await.kind, limit("limits.host_calls"));
+    assert_eq!(fails(&endless, limits.clone()).await.kind, limit("limits.plugin.host_calls"));
     // A finite one is only shortened.
     let finite = Guest::new(&format!(
         "(local.set $i (i32.const 5000))
@@ -180,7 +180,7 @@ async fn wasi_calls_count_too() {
     let guest = Guest::new("(loop $again (drop (call $now)) (br $again)) (unreachable)")
         .with_import(CLOCK_WIT, CLOCK);
     let limits = Limits { host_calls: 1000, wall_ms: 10_000, ..Limits::default() };
-    assert_eq!(fails(&guest, limits).await.kind, limit("limits.host_calls"));
+    assert_eq!(fails(&guest, limits).await.kind, limit("limits.plugin.host_calls"));
 }
 
 #[tokio::test]
@@ -240,7 +240,7 @@ async fn cleaning_up_after_the_result_is_bounded_too() {
     let looping = Guest::echo().with_items(
         r#"(func (export "cabi_post_hames:tool/tool@0.1.0#call") (param i32) (loop $again (br $again)))"#,
     );
-    assert_eq!(fails(&looping, limits()).await.kind, limit("limits.wall_ms"));
+    assert_eq!(fails(&looping, limits()).await.kind, limit("limits.plugin.wall_ms"));
     let trapping = Guest::echo()
         .with_items(r#"(func (export "cabi_post_hames:tool/tool@0.1.0#call") (param i32) (unreachable))"#);
     assert_eq!(fails(&trapping, limits()).await.kind, FailureKind::Crashed);

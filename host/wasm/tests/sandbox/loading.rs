@@ -79,13 +79,13 @@ async fn what_could_never_be_instantiated_names_the_limit() {
     let huge = Guest { memory_pages: 65_536, ..Guest::echo() };
     match refused(huge.build()).await {
         LoadError::NeedsTooMuch { key, wanted, .. } => {
-            assert_eq!((key, wanted), ("limits.memory_bytes", 4 << 30))
+            assert_eq!((key, wanted), ("limits.plugin.memory_bytes", 4 << 30))
         }
         other => panic!("{other}"),
     }
     let tables: String = (0..40).map(|_| "(table 10 funcref)").collect();
     match refused(Guest::echo().with_items(&tables).build()).await {
-        LoadError::NeedsTooMuch { key, .. } => assert_eq!(key, "limits.tables"),
+        LoadError::NeedsTooMuch { key, .. } => assert_eq!(key, "limits.plugin.tables"),
         other => panic!("{other}"),
     }
 }

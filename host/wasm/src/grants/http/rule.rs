@@ -1,6 +1,6 @@
 //! URL patterns: what a grant says, what a request asks, and whether one covers the other.
 //!
-//! `scheme://host[:port][/path-prefix]`; the host is exact, `*.suffix` or `*`. Everything is compared in one normal form,
+//! `scheme://host[:port][/path-prefix]`; the host is exact, `*.suffix` or `*`, the port a number or `*`. Everything is compared in one normal form,
 //! so that a spelling cannot slip past a rule. Whatever does not parse is refused: fails closed.
 
 use std::fmt;
@@ -237,7 +237,8 @@ impl Target {
 pub(crate) struct UrlPattern {
     scheme: Scheme,
     host: HostPattern,
-    port: u16,
+    /// `None` is every port (`:*`).
+    port: Option<u16>,
     /// `/` means every path.
     path: String,
 }
@@ -253,27 +254,32 @@ impl UrlPattern {
         if !is_plain || climbs(path) || path.contains("//") {
             return Err(UrlError::Path(path.to_owned()));
         }
-        let (host, port) = split_authority(authority)?;
-        Ok(Self {
-            scheme,
-            host: HostPattern::parse(host)?,
-            port: port.unwrap_or(scheme.default_port()),
-            path: path.to_owned(),
-        })
+        let any_port = authority.strip_suffix(":*");
+        let (host, port) = split_authority(any_port.unwrap_or(authority))?;
+        let port = match (any_port, port) {
+            (Some(_), None) => None,
+            (Some(_), Some(_)) => return Err(UrlError::Port(authority.to_owned())),
+            (None, port) => Some(port.unwrap_or(scheme.default_port())),
+        };
+        Ok(Self { scheme, host: HostPattern::parse(host)?, port, path: path.to_owned() })
     }
 
     pub(crate) fn covers(&self, target: &Target) -> bool {
         self.scheme == target.scheme
-            && self.port == target.port
+            && self.port.is_none_or(|port| port == target.port)
             && self.host.covers(&target.host)
             && (self.path == "/" || (!climbs(&target.path) && path_covers(&self.path, &target.path)))
     }
 
     /// The URLs that both mean.
     pub(crate) fn intersect(&self, other: &Self) -> Option<Self> {
-        if self.scheme != other.scheme || self.port != other.port {
+        if self.scheme != other.scheme {
             return None;
         }
+        let port = match (self.port, other.port) {
+            (Some(a), Some(b)) if a != b => return None,
+            (a, b) => a.or(b),
+        };
         let path = if path_covers(&self.path, &other.path) {
             &other.path
         } else if path_covers(&other.path, &self.path) {
@@ -282,15 +288,17 @@ impl UrlPattern {
             return None;
         };
         let host = self.host.intersect(&other.host)?;
-        Some(Self { scheme: self.scheme, host, port: self.port, path: path.clone() })
+        Some(Self { scheme: self.scheme, host, port, path: path.clone() })
     }
 }
 
 impl fmt::Display for UrlPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}", self.scheme, self.host)?;
-        if self.port != self.scheme.default_port() {
-            write!(f, ":{}", self.port)?;
+        match self.port {
+            Some(port) if port == self.scheme.default_port() => {}
+            Some(port) => write!(f, ":{port}")?,
+            None => f.write_str(":*")?,
         }
         f.write_str(&self.path)
     }

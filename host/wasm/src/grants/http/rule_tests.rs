@@ -143,7 +143,8 @@ fn patterns_that_mean_something_else_are_errors() {
         "https://*.",
         "https://*.1.2.3.4",
         "https://a:0",
-        "https://a:*",
+        "https://a:*:80",
+        "https://a:**",
         "https://a/v1?x",
         "https://a/v1#x",
         "https://a/*",
@@ -163,4 +164,21 @@ fn patterns_print_as_they_parse() {
     for text in ["https://example.com/", "http://*.example.com:8080/v1/", "https://*/", "http://[::1]:81/x"] {
         assert_eq!(UrlPattern::parse(text).unwrap().to_string(), text);
     }
+}
+
+#[test]
+fn a_star_means_every_port() {
+    assert!(covers("http://*:*", "http://example.com:8080/x"));
+    assert!(covers("http://*:*", "http://example.com/"));
+    assert!(!covers("http://*:*", "https://example.com/"));
+    assert!(!covers("http://*", "http://example.com:8080/"));
+    assert!(UrlPattern::parse("http://a:80:*").is_err());
+    let both = |a: &str, b: &str| {
+        let (a, b) = (UrlPattern::parse(a).unwrap(), UrlPattern::parse(b).unwrap());
+        a.intersect(&b).map(|pattern| pattern.to_string())
+    };
+    assert_eq!(both("http://*:*", "http://a.example:8080/v1").as_deref(), Some("http://a.example:8080/v1"));
+    assert_eq!(both("http://*:*", "http://a.example").as_deref(), Some("http://a.example/"));
+    assert_eq!(both("http://*:*", "http://*.example:*").as_deref(), Some("http://*.example:*/"));
+    assert_eq!(both("http://*:8080", "http://*:8081"), None);
 }
