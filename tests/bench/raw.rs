@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use wasmtime::component::{Component, HasSelf, Linker, ResourceTable};
-use wasmtime::{Config, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Store};
+use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Store};
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{
     Error, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, WasiHttpView,
@@ -110,7 +110,8 @@ pub(crate) fn engine() -> Result<Engine> {
     let mut config = Config::new();
     config.epoch_interruption(true).concurrency_support(false);
     let mut pool = PoolingAllocationConfig::new();
-    pool.total_memories(160).max_memory_size(256 << 20).linear_memory_keep_resident(256 << 10);
+    pool.total_memories(160).max_memory_size(256 << 20);
+    pool.pagemap_scan(Enabled::Auto).linear_memory_keep_resident(4 << 20).table_keep_resident(4 << 20);
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
     Ok(Engine::new(&config)?)
 }
@@ -132,7 +133,10 @@ impl Raw {
 
     /// One call in a fresh instance; returns the number of parts of its output.
     pub(crate) async fn call(&self, tool: &str, arguments: &str) -> Result<usize> {
-        let wasi = WasiCtx::builder().preopened_dir(&self.workspace, ".", FsPerms::ReadOnly)?.build();
+        let wasi = WasiCtx::builder()
+            .allow_blocking_current_thread(true)
+            .preopened_dir(&self.workspace, ".", FsPerms::ReadOnly)?
+            .build();
         let state = State { wasi, http: WasiHttpCtx::new(), table: ResourceTable::new(), hooks: NoRequests };
         let mut store = Store::new(&self.engine, state);
         store.set_epoch_deadline(1_000_000);

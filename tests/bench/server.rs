@@ -5,6 +5,8 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 
@@ -41,7 +43,7 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let base_url = format!("http://{}/v1", listener.local_addr()?);
         let (sender, exchanges) = channel();
-        let replies: Vec<Vec<u8>> = (0..script.calls)
+        let replies: Arc<[Vec<u8>]> = (0..script.calls)
             .map(call_reply)
             .chain(std::iter::once(text_reply(script.final_words)))
             .collect();
@@ -55,12 +57,12 @@ impl Server {
     }
 }
 
-fn serve(listener: &TcpListener, replies: &[Vec<u8>], sender: &Sender<Exchange>) {
-    let mut step = 0;
+fn serve(listener: &TcpListener, replies: &Arc<[Vec<u8>]>, sender: &Sender<Exchange>) {
+    let step = Arc::new(AtomicUsize::new(0));
     for (at, stream) in listener.incoming().enumerate() {
         let Ok(stream) = stream else { continue };
-        // One client at a time: a second connection means that the first was given up, which the count shows.
-        answer(stream, at + 1, replies, &mut step, sender);
+        let (replies, step, sender) = (replies.clone(), step.clone(), sender.clone());
+        std::thread::spawn(move || answer(stream, at + 1, &replies, &step, &sender));
     }
 }
 
@@ -68,7 +70,7 @@ fn answer(
     mut stream: TcpStream,
     connection: usize,
     replies: &[Vec<u8>],
-    step: &mut usize,
+    step: &AtomicUsize,
     sender: &Sender<Exchange>,
 ) {
     let _ = stream.set_nodelay(true);
@@ -106,8 +108,7 @@ fn answer(
             let _ = stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n");
             continue;
         }
-        let reply = &replies[(*step).min(replies.len() - 1)];
-        *step += 1;
+        let reply = &replies[step.fetch_add(1, Ordering::Relaxed).min(replies.len() - 1)];
         let reply_end = Instant::now();
         if stream.write_all(reply).is_err() {
             return;

@@ -143,7 +143,8 @@ pub(crate) fn run(report: &mut Report) -> Result<()> {
         ours.push(run.median_gap());
         starts.push(run.to_first_request.as_secs_f64() * 1e3);
         memory = memory.max(run.peak_kib);
-        connections = run.exchanges.last().map_or(0, |exchange| exchange.connection);
+        connections =
+            connections.max(run.exchanges.iter().map(|exchange| exchange.connection).max().unwrap_or(0));
     }
     let (at_100, floor_at_100) = (median(&mut ours), median(&mut floor));
     report.say(&format!("host time per iteration at 100: {at_100:.0} µs, by hand {floor_at_100:.0} µs"));

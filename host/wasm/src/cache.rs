@@ -1,9 +1,10 @@
 //! The compile cache: machine code and descriptors of components, so that nothing is compiled twice.
 //!
 //! wasmtime runs whatever artefact it is given, so a changed file is native code execution. Therefore the folder is
-//! private (0700, ours, no link), every file is sealed with a keyed hash over its name and bytes, and the bytes that were
-//! hashed are the bytes that are used: no mapping, no second read. The key never leaves the folder. A process under the
-//! same user can read the key; such processes (native shell tools) are not what this protects against.
+//! private (0700, ours, no link) and every file ends with a keyed hash over its name and bytes. Code is hashed and then
+//! mapped, which costs a third of a copy; the file must be the same and unchanged before and after. Whoever could change
+//! it in between runs under the same user and can read the key as well: such processes (native shell tools) are not what
+//! this protects against.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,6 +19,8 @@ use rustix::fs::OFlags;
 use crate::digest::Digest;
 
 const SEAL_BYTES: usize = 32;
+/// Read and hashed while it is in the processor's cache.
+const PIECE_BYTES: usize = 128 * 1024;
 const KEY_FILE: &str = "key";
 /// Long enough for a plugin that is used now and then, short enough that the folder does not grow for ever.
 const KEPT: Duration = Duration::from_secs(60 * 86_400);
@@ -111,38 +114,66 @@ impl Cache {
         format!("{}-{:016x}.{suffix}", digest.hex(), self.engine_hash)
     }
 
-    /// The bytes of an entry, or `None` when there is none. A file with a wrong seal is deleted and is an error.
-    pub(crate) fn load(&self, digest: &Digest, entry: Entry) -> Result<Option<Vec<u8>>, CacheError> {
+    /// Hands the body of an entry, piece by piece, to `sink` and checks its seal; `None` when there is no such entry. What
+    /// `sink` received is worth nothing before this returns `Some`. A file with a wrong seal is deleted and is an error.
+    fn verify(
+        &self,
+        digest: &Digest,
+        entry: Entry,
+        mut sink: impl FnMut(&[u8]),
+    ) -> Result<Option<Verified>, CacheError> {
         let name = self.name(digest, entry);
         let path = self.dir.join(&name);
         let Some(mut file) = open_private(&path)? else { return Ok(None) };
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(io_error("read", &path))?;
-        let sealed = bytes.get(SEAL_BYTES..).map(|body| self.seal(&name, body));
-        let found = bytes.first_chunk::<SEAL_BYTES>().map(|seal| blake3::Hash::from_bytes(*seal));
-        // Comparing two `blake3::Hash` takes the same time wherever they differ.
-        match (sealed, found) {
-            (Some(expected), Some(found)) if expected == found => {
-                bytes.drain(..SEAL_BYTES);
-                Ok(Some(bytes))
-            }
-            _ => {
-                // silent: whether or not it can be deleted, it is not used.
-                let _ = fs::remove_file(&path);
-                Err(CacheError::Tampered { path })
-            }
+        let identity = identity_of(&file.metadata().map_err(io_error("look at", &path))?);
+        let mut hasher = self.hasher(&name);
+        let mut left = identity.len.saturating_sub(SEAL_BYTES as u64);
+        let mut piece = vec![0_u8; PIECE_BYTES];
+        let read = |file: &mut File, bytes: &mut [u8]| match file.read_exact(bytes) {
+            Ok(()) => Ok(true),
+            Err(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+            Err(cause) => Err(io_error("read", &path)(cause)),
+        };
+        let mut is_whole = true;
+        while left > 0 && is_whole {
+            let most = usize::try_from(left).unwrap_or(usize::MAX).min(PIECE_BYTES);
+            let Some(bytes) = piece.get_mut(..most) else { break };
+            is_whole = read(&mut file, bytes)?;
+            hasher.update(bytes);
+            sink(bytes);
+            left = left.saturating_sub(most as u64);
         }
+        let mut found = [0_u8; SEAL_BYTES];
+        is_whole = is_whole && read(&mut file, &mut found)?;
+        // Comparing two `blake3::Hash` takes the same time wherever they differ.
+        if is_whole && hasher.finalize() == blake3::Hash::from_bytes(found) {
+            return Ok(Some(Verified { path, identity }));
+        }
+        // silent: whether or not it can be deleted, it is not used.
+        let _ = fs::remove_file(&path);
+        Err(CacheError::Tampered { path })
+    }
+
+    /// The bytes of an entry, or `None` when there is none.
+    pub(crate) fn load(&self, digest: &Digest, entry: Entry) -> Result<Option<Vec<u8>>, CacheError> {
+        let mut body = Vec::new();
+        Ok(self.verify(digest, entry, |piece| body.extend_from_slice(piece))?.map(|_| body))
+    }
+
+    /// The checked file of an artefact, or `None` when there is none.
+    pub(crate) fn artefact(&self, digest: &Digest) -> Result<Option<Verified>, CacheError> {
+        self.verify(digest, Entry::Artefact, |_| {})
     }
 
     /// Writes an entry beside its place and moves it there, so that no reader sees half of it.
     pub(crate) fn save(&self, digest: &Digest, entry: Entry, body: &[u8]) -> Result<(), CacheError> {
         let name = self.name(digest, entry);
-        let seal = self.seal(&name, body);
+        let seal = self.hasher(&name).update(body).finalize();
         let path = self.dir.join(&name);
         let temporary = self.dir.join(temporary_name());
         let written = create_private(&temporary).and_then(|mut file| {
-            file.write_all(seal.as_bytes())?;
-            file.write_all(body)
+            file.write_all(body)?;
+            file.write_all(seal.as_bytes())
         });
         if entry == Entry::Artefact {
             self.prune(SystemTime::now());
@@ -168,12 +199,48 @@ impl Cache {
         }
     }
 
-    fn seal(&self, name: &str, body: &[u8]) -> blake3::Hash {
+    /// The seal of an entry up to its name: a file that is moved to another name has a wrong seal.
+    fn hasher(&self, name: &str) -> blake3::Hasher {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         hasher.update(&u64::try_from(name.len()).unwrap_or(u64::MAX).to_le_bytes());
         hasher.update(name.as_bytes());
-        hasher.update(body);
-        hasher.finalize()
+        hasher
+    }
+}
+
+/// A file whose seal was right.
+#[derive(Debug)]
+pub(crate) struct Verified {
+    path: PathBuf,
+    identity: Identity,
+}
+
+/// Which file it is and when it was last touched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    inode: u64,
+    len: u64,
+    changed: (i64, i64),
+}
+
+fn identity_of(metadata: &fs::Metadata) -> Identity {
+    Identity {
+        device: metadata.dev(),
+        inode: metadata.ino(),
+        len: metadata.len(),
+        changed: (metadata.ctime(), metadata.ctime_nsec()),
+    }
+}
+
+impl Verified {
+    /// Maps the file by its path, as wasmtime does, and makes sure that it was the checked one, untouched. `None` when it
+    /// was replaced or changed meanwhile (fails closed: it is compiled instead).
+    pub(crate) fn map<T>(&self, map: impl FnOnce(&Path) -> T) -> Option<T> {
+        let is_same =
+            || fs::symlink_metadata(&self.path).is_ok_and(|metadata| identity_of(&metadata) == self.identity);
+        let mapped = is_same().then(|| map(&self.path))?;
+        is_same().then_some(mapped)
     }
 }
 

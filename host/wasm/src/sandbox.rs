@@ -146,7 +146,7 @@ impl Inner {
 
     /// The compiled component from the cache, if it is there and unharmed.
     pub(crate) fn cached_component(&self, digest: &Digest) -> Option<Component> {
-        let artefact = match self.cache.as_ref()?.load(digest, Entry::Artefact) {
+        let artefact = match self.cache.as_ref()?.artefact(digest) {
             Ok(artefact) => artefact?,
             Err(error) => {
                 warn(&error);
@@ -154,10 +154,12 @@ impl Inner {
             }
         };
         #[expect(unsafe_code, reason = "the only way to load compiled code")]
-        // SAFETY: `deserialize` runs what it is given. These bytes were made by `compile` below with an engine of the same
-        // compatibility hash, and `Cache::load` has just verified their keyed hash: over this very buffer, not over a file
-        // that could have changed in between. The key is readable by this user alone.
-        let component = unsafe { Component::deserialize(self.engine.wasmtime(), &artefact) };
+        // SAFETY: what is mapped here is run. The file was made by `compile` below with an engine of the same compatibility
+        // hash; its keyed hash was just verified, the key is readable by this user alone, and so is the folder.
+        // `Verified::map` makes sure that the mapped file is the verified one. No one changes it afterwards: `Cache::save`
+        // replaces files and never writes into them.
+        let component =
+            artefact.map(|path| unsafe { Component::deserialize_file(self.engine.wasmtime(), path) })?;
         match component {
             Ok(component) => Some(component),
             Err(error) => {
