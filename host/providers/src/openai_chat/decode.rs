@@ -175,8 +175,10 @@ impl PartialReply {
             }
         }
         for call in delta.tool_calls.iter().flatten() {
+            self.grow(call.size_bytes())?;
             if let Some(added) = self.calls.add(call) {
-                self.grow(added.text.len() + 64)?;
+                // The name so far goes into every event.
+                self.grow(added.tool.len())?;
                 events.push(ReplyEvent::Arguments { index: added.index, tool: added.tool, text: added.text });
             }
         }

@@ -72,6 +72,22 @@ pub(super) struct CallDelta<'a> {
     pub(super) extra_content: Option<&'a RawValue>,
 }
 
+/// What a piece costs besides its text.
+const CALL_OVERHEAD_BYTES: usize = 64;
+
+impl CallDelta<'_> {
+    /// Everything that may be kept of this piece: ids and names have no bound of their own.
+    pub(super) fn size_bytes(&self) -> usize {
+        let name = self.function.as_ref().and_then(|function| function.name.as_deref());
+        let arguments = self.function.as_ref().and_then(|function| function.arguments);
+        CALL_OVERHEAD_BYTES
+            + self.id.as_deref().map_or(0, str::len)
+            + name.map_or(0, str::len)
+            + arguments.map_or(0, |raw| raw.get().len())
+            + self.extra_content.map_or(0, |raw| raw.get().len())
+    }
+}
+
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct FunctionDelta<'a> {
     #[serde(default, borrow)]

@@ -225,3 +225,22 @@ proptest! {
         let _ = decode([bytes.as_slice()]);
     }
 }
+
+#[test]
+fn names_ids_and_extras_without_end_are_refused() {
+    let long = "x".repeat(1024 * 1024);
+    let pieces: [&dyn Fn(usize) -> Value; 3] = [
+        &|_| json!({"index": 0, "id": "a", "function": {"name": long}}),
+        &|n| json!({"index": n, "id": format!("{n}{long}"), "function": {"name": "read"}}),
+        &|n| json!({"index": n, "id": n.to_string(), "extra_content": long}),
+    ];
+    for piece in pieces {
+        let mut decoder = ReplyDecoder::new();
+        let refused = (0..40).find_map(|n| {
+            let chunk = json!({"choices": [{"index": 0, "delta": {"tool_calls": [piece(n)]}}]});
+            let mut events = Vec::new();
+            decoder.push(format!("data: {chunk}\n\n").as_bytes(), &mut events).err()
+        });
+        assert!(refused.is_some_and(|error| error.message.contains("larger than")));
+    }
+}
