@@ -141,6 +141,8 @@ pub struct Settings {
     pub approve: Sourced<ApproveMode>,
     /// The operator's policy file.
     pub policy_file: Sourced<PathBuf>,
+    /// Every file that steers hames, wherever it is and whether it exists or not: no plugin may change one.
+    pub steering_files: Vec<PathBuf>,
     environment: Environment,
 }
 
@@ -189,6 +191,10 @@ impl Settings {
         };
         let (workspace_model, workspace_provider) = workspace_choice;
         let base = user_file.parent().unwrap_or(here).to_owned();
+        let policy_file = policy_file(environment, overrides, &paths);
+        let prompt_file = user.system_prompt.map(|path| base.join(path));
+        let mut steering_files = vec![workspace_file.clone(), policy_file.value.clone(), user_file.clone()];
+        steering_files.extend(prompt_file.clone());
         Ok(Self {
             provider: pick(
                 &overrides.provider,
@@ -220,9 +226,10 @@ impl Settings {
                 limits: user.limits.plugin.over(&PluginLimits::default()),
             },
             engine: user.engine.unwrap_or_default(),
-            system_prompt: user.system_prompt.map(|path| read_prompt(&base.join(path))).transpose()?,
+            system_prompt: prompt_file.as_deref().map(read_prompt).transpose()?,
             approve: approve(environment, overrides, user.approve, user_origin())?,
-            policy_file: policy_file(environment, overrides, &paths),
+            policy_file,
+            steering_files,
             workspace,
             paths,
             environment: environment.clone(),

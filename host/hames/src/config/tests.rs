@@ -137,6 +137,45 @@ fn a_workspace_only_chooses_and_narrows() {
 }
 
 #[test]
+fn the_file_of_a_workspace_is_a_plain_and_small_one() {
+    let home = Home::new();
+    let refused = |expected: &str| {
+        let error = home.load(&[], &Overrides::default()).err().unwrap();
+        let words = crate::words::chain(&error);
+        assert!(words.contains("work/hames.toml") && words.contains(expected), "{words}");
+        std::fs::remove_file(home.path("work/hames.toml")).unwrap();
+    };
+    std::os::unix::fs::symlink("/dev/zero", home.path("work/hames.toml")).unwrap();
+    refused("not a regular file");
+    let fifo = std::process::Command::new("mkfifo").arg(home.path("work/hames.toml")).status().unwrap();
+    assert!(fifo.success());
+    refused("not a regular file");
+    home.write("work/hames.toml", &"#\n".repeat(600_000));
+    refused("more than 1048576 bytes");
+    // A link to a plain file is how some people keep their configuration.
+    home.write("shared.toml", "model = \"m\"");
+    std::os::unix::fs::symlink("../shared.toml", home.path("work/hames.toml")).unwrap();
+    assert_eq!(home.load(&[], &Overrides::default()).unwrap().model.unwrap().value, "m");
+}
+
+#[test]
+fn every_file_that_steers_is_known() {
+    let home = Home::new();
+    home.write("work/own.toml", "system_prompt = \"prompt.md\"");
+    home.write("work/prompt.md", "be brief");
+    let overrides = Overrides {
+        config: Some("own.toml".into()),
+        policy: Some("conf/policy.toml".into()),
+        ..Overrides::default()
+    };
+    let settings = home.load(&[], &overrides).unwrap();
+    for name in ["hames.toml", "conf/policy.toml", "own.toml", "prompt.md"] {
+        let file = home.path("work").join(name);
+        assert!(settings.steering_files.contains(&file), "{name}: {:?}", settings.steering_files);
+    }
+}
+
+#[test]
 fn credentials_are_references() {
     let home = Home::new();
     let toml = "[providers.a]\napi_key = \"env:KEY\"\n[providers.b]\napi_key = \"file:key\"\n[providers.c]\napi_key = \"sk-123\"";

@@ -1,11 +1,14 @@
 //! The workspace's own `hames.toml`. Whoever may write to the workspace can change it, plugins included, so it holds
 //! choices and narrowings only: which model, which provider of those that are known, smaller limits, plugins to leave out.
 
+use std::fs::OpenOptions;
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use serde::Deserialize;
 
-use super::error::{ConfigError, Place, parse, read_optional};
+use super::error::{ConfigError, Place, parse};
 use super::raw::RawLimits;
 
 /// What a workspace may say.
@@ -28,12 +31,37 @@ pub(super) struct WorkspacePlugins {
 const AUTHORITY: [&str; 7] =
     ["system_prompt", "approve", "providers", "engine", "plugins.dirs", "plugins.enabled", "limits.plugin"];
 
+/// Above this no person wrote it.
+const MAX_BYTES: u64 = 1024 * 1024;
+
 /// Reads it, if it is there.
 pub(super) fn read(file: &Path, user_file: &Path) -> Result<Option<(WorkspaceConfig, String)>, ConfigError> {
-    let Some(text) = read_optional(file)? else { return Ok(None) };
+    let Some(text) = read_plain(file)? else { return Ok(None) };
     refuse_authority(file, &text, user_file)?;
     let config = parse(file, &text)?;
     Ok(Some((config, text)))
+}
+
+/// Whoever made the workspace made this file: it may be a FIFO, lead to an endless device, or fill the memory.
+fn read_plain(file: &Path) -> Result<Option<String>, ConfigError> {
+    let failed = |source| ConfigError::Read { path: file.to_owned(), source };
+    let not_plain = |why: String| failed(io::Error::new(ErrorKind::InvalidInput, why));
+    let nonblocking = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    let opened = OpenOptions::new().read(true).custom_flags(nonblocking.bits().cast_signed()).open(file);
+    let opened = match opened {
+        Ok(opened) => opened,
+        Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(cause) => return Err(failed(cause)),
+    };
+    if !opened.metadata().map_err(failed)?.is_file() {
+        return Err(not_plain("it is not a regular file".to_owned()));
+    }
+    let mut text = String::new();
+    opened.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > MAX_BYTES {
+        return Err(not_plain(format!("it has more than {MAX_BYTES} bytes")));
+    }
+    Ok(Some(text))
 }
 
 /// Fails closed: a key with authority stops the program, it is not skipped.

@@ -88,8 +88,7 @@ impl HarnessBuilder {
         self.engine_options = settings.engine.clone();
         self.environment = settings.environment().clone();
         self.private_dirs = vec![paths.config_dir.clone(), paths.cache_dir.clone(), paths.state_dir.clone()];
-        self.protected_files =
-            vec![settings.workspace.join("hames.toml"), settings.policy_file.value.clone()];
+        self.protected_files = settings.steering_files.clone();
         // Its digests decide which components get the first-party grants.
         self.protected_files.extend(paths.bundle_dir.iter().map(|dir| dir.join(plugins::BUNDLE_FILE)));
         if let Some(prompt) = &settings.system_prompt {
