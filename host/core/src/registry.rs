@@ -6,18 +6,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jsonschema::Validator;
 use serde_json::Value;
 
 use crate::tool::Tool;
 use crate::types::ToolSpec;
 
+mod schema;
+
+pub use schema::JsonSchema;
+
 /// Longest tool name that every provider accepts.
 const MAX_NAME_BYTES: usize = 64;
-/// Mismatches that are told to the model at once; more would only cost context.
-const MAX_MISMATCHES: usize = 5;
-/// One mismatch quotes the argument it complains about, which may be a whole file.
-const MAX_MISMATCH_BYTES: usize = 300;
 /// Names offered for an unknown one.
 const MAX_NEAREST: usize = 3;
 
@@ -74,7 +73,7 @@ fn nearest_hint(nearest: &[String]) -> String {
 
 struct Registered {
     tool: Arc<dyn Tool>,
-    validator: Validator,
+    schema: JsonSchema,
 }
 
 /// The tools in scope. Cheap to clone.
@@ -108,8 +107,8 @@ impl RegistryBuilder {
             return Err(RegistryError::NameClash { name, first, second: origin });
         }
         match compile(&tool.spec().parameters) {
-            Ok(validator) => {
-                self.tools.insert(name, Arc::new(Registered { tool, validator }));
+            Ok(schema) => {
+                self.tools.insert(name, Arc::new(Registered { tool, schema }));
                 Ok(())
             }
             Err(reason) => Err(RegistryError::InvalidSchema { name, origin, reason }),
@@ -164,24 +163,7 @@ impl Registry {
             // Fails closed: arguments of nothing match nothing.
             return vec![format!("no tool is named `{name}`")];
         };
-        if registered.validator.is_valid(arguments) {
-            return Vec::new();
-        }
-        let mut mismatches: Vec<String> = registered
-            .validator
-            .iter_errors(arguments)
-            .take(MAX_MISMATCHES)
-            .map(|error| {
-                let path = error.instance_path().to_string();
-                let place = if path.is_empty() { String::new() } else { format!("at `{path}`: ") };
-                shortened(&format!("{place}{error}"), MAX_MISMATCH_BYTES)
-            })
-            .collect();
-        if mismatches.is_empty() {
-            // Fails closed, should the two ways of validating ever disagree.
-            mismatches.push("the arguments do not match the schema".to_owned());
-        }
-        mismatches
+        registered.schema.mismatches(arguments)
     }
 
     /// The names nearest to an unknown one, best first.
@@ -204,13 +186,12 @@ fn is_valid_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
-fn compile(schema: &Value) -> Result<Validator, String> {
+fn compile(schema: &Value) -> Result<JsonSchema, String> {
     // Providers reject a whole request over one tool whose schema is not an object's.
     if schema.get("type").and_then(Value::as_str) != Some("object") {
         return Err("`type` must be `\"object\"`".to_owned());
     }
-    jsonschema::validator_for(schema)
-        .map_err(|error| shortened(&format!("{error} at `{}`", error.instance_path()), MAX_MISMATCH_BYTES))
+    JsonSchema::compile(schema)
 }
 
 fn shortened(text: &str, max_bytes: usize) -> String {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hames_core::gate::Capabilities;
+use hames_core::registry::JsonSchema;
 use hames_core::tool::Tool;
 use hames_core::types::{Effect, ToolSpec};
 use serde_json::Value;
@@ -162,11 +163,10 @@ fn check_config(manifest: &Manifest, config: Option<Value>) -> Result<Arc<str>, 
         None if is_given => return Err(invalid("the plugin has nothing to configure".to_owned())),
         None => {}
         Some(schema) => {
-            let validator = jsonschema::validator_for(schema).map_err(|error| invalid(error.to_string()))?;
-            validator.validate(&config).map_err(|error| {
-                let place = error.instance_path().to_string();
-                invalid(if place.is_empty() { error.to_string() } else { format!("{place}: {error}") })
-            })?;
+            let mismatches = JsonSchema::compile(schema).map_err(invalid)?.mismatches(&config);
+            if let Some(mismatch) = mismatches.into_iter().next() {
+                return Err(invalid(mismatch));
+            }
         }
     }
     Ok(config.to_string().into())

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hames_core::registry::JsonSchema;
 use hames_core::types::{Effect, ToolSpec};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -123,9 +124,8 @@ fn schema(what: &str, text: &str) -> Result<Value, String> {
         serde_json::from_str(text).map_err(|error| format!("`{what}` is not JSON: {error}"))?;
     jsonschema::meta::validate(&value)
         .map_err(|error| format!("`{what}` is no JSON Schema: {}", shorten(&error.to_string())))?;
-    jsonschema::validator_for(&value).map_err(|error| {
-        format!("`{what}` cannot be used as a JSON Schema: {}", shorten(&error.to_string()))
-    })?;
+    JsonSchema::compile(&value)
+        .map_err(|reason| format!("`{what}` cannot be used as a JSON Schema: {reason}"))?;
     Ok(value)
 }
 
@@ -175,6 +175,7 @@ mod tests {
             spec("no_object", r#"{"type":"array"}"#),
             spec("no_ref", r##"{"type":"object","properties":{"a":{"$ref":"#/$defs/none"}}}"##),
             spec("remote_ref", r#"{"type":"object","$ref":"http://example.com/s.json"}"#),
+            spec("other_ref", r#"{"type":"object","properties":{"a":{"$dynamicRef":"meta"}}}"#),
             spec("deep", &deep),
             spec("bad_pattern", r#"{"type":"object","properties":{"a":{"pattern":"("}}}"#),
             spec("write", good),
@@ -192,6 +193,7 @@ mod tests {
                 "no_object",
                 "no_ref",
                 "remote_ref",
+                "other_ref",
                 "deep",
                 "bad_pattern"
             ]
