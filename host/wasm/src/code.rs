@@ -10,6 +10,7 @@ use tokio::sync::OnceCell;
 use crate::bindings::ToolPluginPre;
 use crate::digest::Digest;
 use crate::error::{CallError, LoadError};
+use crate::plain;
 use crate::sandbox::Sandbox;
 use crate::state::CallState;
 use crate::world::{self, Outside};
@@ -28,7 +29,7 @@ impl CodeSource {
             Self::Bytes(bytes) => Ok(bytes.clone()),
             Self::File(path) => {
                 let failed = |cause| LoadError::Read { path: path.clone(), cause };
-                let metadata = std::fs::metadata(path).map_err(failed)?;
+                let metadata = plain::open(path).and_then(|file| file.metadata()).map_err(failed)?;
                 if metadata.len() > world::MAX_COMPONENT_BYTES {
                     return Err(LoadError::TooLarge {
                         component: path.display().to_string(),
@@ -36,7 +37,7 @@ impl CodeSource {
                         limit_bytes: world::MAX_COMPONENT_BYTES,
                     });
                 }
-                Ok(Bytes::from(std::fs::read(path).map_err(failed)?))
+                Ok(Bytes::from(plain::read(path, world::MAX_COMPONENT_BYTES).map_err(failed)?))
             }
         }
     }

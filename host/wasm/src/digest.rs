@@ -1,7 +1,12 @@
 //! The digest that names a component everywhere: in the cache, in `policy.toml`, in messages.
 
 use std::fmt;
+use std::io;
+use std::path::Path;
 use std::str::FromStr;
+
+use crate::plain;
+use crate::world::MAX_COMPONENT_BYTES;
 
 /// BLAKE3 of the component's bytes. Written `blake3:` and 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -11,6 +16,11 @@ impl Digest {
     /// The digest of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self(*blake3::hash(bytes).as_bytes())
+    }
+
+    /// The digest of a component's file. What could be no component (a FIFO, a device, far too many bytes) is an error.
+    pub fn of_file(path: &Path) -> io::Result<Self> {
+        plain::read(path, MAX_COMPONENT_BYTES).map(|bytes| Self::of(&bytes))
     }
 
     /// The digits alone: for file names.

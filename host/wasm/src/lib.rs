@@ -21,6 +21,7 @@ mod manifest;
 mod meter;
 mod needs;
 mod output;
+mod plain;
 mod plugin;
 mod run;
 mod sandbox;

@@ -1,15 +1,18 @@
 //! `plugin.toml`: what a plugin is and what it asks for. Raw text → [`Manifest`], with errors that name file, line, key and
 //! the nearest key. Whether the component keeps what the manifest says is checked in [`crate::world`].
 
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use hames_core::gate::Capabilities;
+use hames_core::registry::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::LoadError;
+use crate::plain;
 
 /// The file's name in a plugin folder.
 pub const MANIFEST_FILE: &str = "plugin.toml";
@@ -157,8 +160,12 @@ impl Manifest {
     /// Reads `plugin.toml` of a folder.
     pub fn read(dir: &Path) -> Result<Self, LoadError> {
         let path = dir.join(MANIFEST_FILE);
-        let text =
-            std::fs::read_to_string(&path).map_err(|cause| LoadError::Read { path: path.clone(), cause })?;
+        let bytes = plain::read(&path, MAX_MANIFEST_BYTES as u64)
+            .map_err(|cause| LoadError::Read { path: path.clone(), cause })?;
+        let text = String::from_utf8(bytes).map_err(|cause| {
+            let cause = io::Error::new(io::ErrorKind::InvalidData, cause);
+            LoadError::Read { path: path.clone(), cause }
+        })?;
         Self::parse(&path.display().to_string(), &text)
     }
 }
@@ -203,8 +210,8 @@ impl RawManifest {
                 let problem = |problem: String| place.error(offset, "config", problem, None);
                 let schema = serde_json::to_value(table.into_inner())
                     .map_err(|error| problem(format!("`config` cannot be written as JSON: {error}")))?;
-                jsonschema::validator_for(&schema)
-                    .map_err(|error| problem(format!("`config` is no JSON Schema: {error}")))?;
+                JsonSchema::compile(&schema)
+                    .map_err(|reason| problem(format!("`config` is no JSON Schema: {reason}")))?;
                 Some(schema)
             }
         };

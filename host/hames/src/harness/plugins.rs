@@ -249,7 +249,7 @@ impl LoadedPlugin {
 /// The digest of a folder's component.
 pub fn digest_of(folder: &Path, manifest: &Manifest) -> Result<Digest, PluginProblem> {
     let path = folder.join(&manifest.component);
-    std::fs::read(&path).map(|bytes| Digest::of(&bytes)).map_err(|cause| PluginProblem {
+    Digest::of_file(&path).map_err(|cause| PluginProblem {
         plugin: manifest.name.clone(),
         message: format!("cannot read `{}`: {cause}", path.display()),
         hint: Some("build the component, or correct `component` in plugin.toml".to_owned()),

@@ -34,6 +34,7 @@ pub use secrets::{NoSecrets, Secret, SecretSource};
 pub use workspace::{Workspace, WorkspaceError};
 
 pub(crate) use link::{LINKED_INTERFACES, add_to_linker};
+pub(crate) use workspace::nonblocking;
 
 use crate::limits::Limits;
 use denial::Denials;
