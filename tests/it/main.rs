@@ -17,4 +17,5 @@ mod live;
 mod policy;
 mod program;
 mod session;
+mod terminal;
 mod wire;

@@ -106,3 +106,16 @@ fn chat_reads_lines_and_ends_with_its_input() {
     assert!(ran.stdout.contains("answer one") && ran.stdout.contains("answer two"), "{}", ran.text());
     assert_eq!(home.sessions().len(), 1);
 }
+
+#[test]
+fn a_line_that_is_not_utf_8_does_not_end_a_chat() {
+    let home = Home::new();
+    home.write("work/a.txt", "a\n");
+    let recorded = home.recording(TWO_TURNS);
+    std::fs::write(home.path("lines.txt"), b"caf\xe9\nfirst\nsecond\n").unwrap();
+    let mut command = home.command(["chat", &recorded]);
+    command.stdin(std::fs::File::open(home.path("lines.txt")).unwrap());
+    let ran = crate::program::ran(&mut command);
+    assert_eq!(ran.status, 0, "{}", ran.text());
+    assert!(ran.stderr.contains("not UTF-8") && ran.stdout.contains("answer two"), "{}", ran.text());
+}

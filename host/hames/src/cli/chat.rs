@@ -1,5 +1,7 @@
 //! `hames chat`: turn by turn, with line editing and history.
 
+use std::io::ErrorKind;
+
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
@@ -25,13 +27,20 @@ pub(super) async fn chat(start: &Start, args: &ChatArgs, interrupts: &Interrupts
     let mut editor = editor(start, &history)?;
     loop {
         // The other worker keeps signals and timers alive meanwhile.
-        let line = tokio::task::block_in_place(|| editor.readline("› "));
+        let line = {
+            let _editing = interrupts.editing();
+            tokio::task::block_in_place(|| editor.readline("› "))
+        };
         let line = match line {
             Ok(line) => line,
             Err(ReadlineError::Eof) => break,
             Err(ReadlineError::Interrupted) if interrupts.is_second() => return Ok(INTERRUPTED),
             Err(ReadlineError::Interrupted) => {
                 console.note("Ctrl+C again leaves");
+                continue;
+            }
+            Err(ReadlineError::Io(cause)) if cause.kind() == ErrorKind::InvalidData => {
+                console.warning("that line was not UTF-8 and was dropped", None);
                 continue;
             }
             Err(cause) => {

@@ -1,10 +1,12 @@
 //! Signals. The first Ctrl+C interrupts the turn, a second within two seconds leaves with 130; SIGTERM interrupts the
 //! turn and ends the program with 143.
 
+use std::io::{Write, stdin, stdout};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hames_core::fence::Fence;
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::start::CliError;
@@ -27,6 +29,8 @@ struct State {
     turn: Option<Fence>,
     last: Option<Instant>,
     is_terminated: bool,
+    /// How the terminal was before a line editor took it over.
+    terminal: Option<Termios>,
 }
 
 impl Interrupts {
@@ -55,6 +59,13 @@ impl Interrupts {
         Watching(self)
     }
 
+    /// From now on a line editor owns the terminal, until the guard is dropped: whoever leaves puts it back.
+    pub(super) fn editing(&self) -> Editing<'_> {
+        // silent: what is no terminal needs no putting back.
+        self.state().terminal = tcgetattr(stdin()).ok();
+        Editing(self)
+    }
+
     /// Whether the program was told to end.
     pub(super) fn is_terminated(&self) -> bool {
         self.state().is_terminated
@@ -71,7 +82,7 @@ impl Interrupts {
         let turn = self.state().turn.clone();
         match turn {
             Some(turn) if !self.is_second() => turn.interrupt(),
-            Some(_) | None => leave(INTERRUPTED),
+            Some(_) | None => self.leave(INTERRUPTED),
         }
     }
 
@@ -83,8 +94,15 @@ impl Interrupts {
         };
         match turn {
             Some(turn) => turn.interrupt(),
-            None => leave(TERMINATED),
+            None => self.leave(TERMINATED),
         }
+    }
+
+    fn leave(&self, status: u8) -> ! {
+        if let Some(terminal) = self.state().terminal.take() {
+            put_back(&terminal);
+        }
+        leave(status)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -99,6 +117,26 @@ impl Drop for Watching<'_> {
     fn drop(&mut self) {
         self.0.state().turn = None;
     }
+}
+
+/// A line editor that owns the terminal.
+pub(super) struct Editing<'a>(&'a Interrupts);
+
+impl Drop for Editing<'_> {
+    fn drop(&mut self) {
+        self.0.state().terminal = None;
+    }
+}
+
+/// Undoes what a line editor did to the terminal: raw mode, and marks around what is pasted.
+fn put_back(terminal: &Termios) {
+    let is_changed = tcgetattr(stdin()).is_ok_and(|now| now.local_modes != terminal.local_modes);
+    if !is_changed {
+        return;
+    }
+    // silent: the process ends, nobody could do anything about it.
+    let _ = stdout().write_all(b"\x1b[?2004l\r\n").and_then(|()| stdout().flush());
+    let _ = tcsetattr(stdin(), OptionalActions::Now, terminal);
 }
 
 /// Ends the process at once. What a turn has done so far is on disk; a resume closes what is open.
