@@ -7,6 +7,7 @@ use hames_core::results::one_safe_line;
 use hames_core::types::{
     CallId, CallOutcome, Cost, CostBasis, Effect, EventKind, FailureKind, TurnEnd, TurnEvent, Usage,
 };
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
 use super::console::Console;
@@ -173,15 +174,36 @@ fn failure_word(failure: &FailureKind) -> &'static str {
     }
 }
 
-/// The argument that tells most of what a call is about.
+/// The argument that tells most of what a call is about. Arguments are capped for display, so the text may end anywhere:
+/// what is whole counts.
 fn subject(arguments: &str) -> String {
     const TELLING: [&str; 7] = ["path", "url", "pattern", "query", "command", "handle", "name"];
-    let Ok(Value::Object(fields)) = serde_json::from_str(arguments) else {
-        return String::new();
-    };
-    let telling = TELLING.iter().find_map(|name| fields.get(*name)?.as_str());
-    let text = telling.or_else(|| fields.values().find_map(Value::as_str)).unwrap_or_default();
-    one_safe_line(text, MAX_SUBJECT_BYTES)
+    let mut texts = Vec::new();
+    // silent: the error says where the text was cut.
+    let _ = serde_json::Deserializer::from_str(arguments).deserialize_map(WholeTexts(&mut texts));
+    let by_name = |name: &&str| texts.iter().find(|(key, _)| key == name);
+    let text = TELLING.iter().find_map(by_name).or_else(|| texts.first());
+    text.map(|(_, text)| one_safe_line(text, MAX_SUBJECT_BYTES)).unwrap_or_default()
+}
+
+/// Collects the texts of an object until it breaks off.
+struct WholeTexts<'a>(&'a mut Vec<(String, String)>);
+
+impl<'de> Visitor<'de> for WholeTexts<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(name) = map.next_key()? {
+            if let Value::String(text) = map.next_value()? {
+                self.0.push((name, text));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// `1 ms`, `2.4 s`, `3 min 5 s`
@@ -234,6 +256,13 @@ mod tests {
         assert_eq!(cost(0, CostBasis::Free), "free");
         assert_eq!(cost(0, CostBasis::Unknown), "cost unknown");
         assert_eq!(cost(10, CostBasis::Unknown), "at least $0.0001");
+    }
+
+    #[test]
+    fn the_subject_is_found_in_arguments_that_are_cut_for_display() {
+        assert_eq!(subject("{\"path\":\"a.txt\",\"content\":\"text without en…"), "a.txt");
+        assert_eq!(subject("{\"depth\":{\"x\":[1]},\"text\":\"b\"}"), "b");
+        assert_eq!([subject("[1]"), subject("{\"path"), subject("")], ["", "", ""]);
     }
 
     #[test]

@@ -158,6 +158,18 @@ fn the_hour_survives_a_restart_and_is_shared() {
 }
 
 #[test]
+fn an_absurd_entry_number_is_no_crash() {
+    let (_dir, store) = store();
+    let transcript = begun(&store);
+    let (id, path) = (transcript.session_id().to_string(), transcript.path().to_owned());
+    drop(transcript);
+    let line = format!("{{\"n\":{},\"time_ms\":1,\"record\":\"note\",\"text\":\"x\"}}\n{{\"torn", u64::MAX);
+    OpenOptions::new().append(true).open(&path).unwrap().write_all(line.as_bytes()).unwrap();
+    let resumed = store.resume(&id).unwrap();
+    assert!(hames_core::context::restore(resumed.entries).is_err(), "the gap is told");
+}
+
+#[test]
 fn results_are_kept_per_session_and_handles_reach_nowhere_else() {
     let dir = tempfile::tempdir().unwrap();
     let results = FileResultStore::new(dir.path().join("results"));

@@ -66,7 +66,7 @@ impl FileTranscript {
             tail.file.write_all(b"\n")?;
             tail.length_bytes += 1;
         }
-        tail.next = read.entries.last().map_or(1, |entry| entry.n + 1);
+        tail.next = read.entries.last().map_or(1, |entry| entry.n.saturating_add(1));
         Ok(())
     }
 
@@ -98,7 +98,7 @@ impl Transcript for FileTranscript {
             tail.is_broken = tail.file.set_len(length).is_err();
             return Err(self.error("append to", cause));
         }
-        tail.next += 1;
+        tail.next = tail.next.saturating_add(1);
         tail.length_bytes += line.len() as u64;
         Ok(())
     }
