@@ -12,6 +12,7 @@ use hames_core::fence::Fence;
 use hames_core::gate::{Approval, ApprovalRequest, Approver};
 use hames_core::results::one_safe_line;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{QueueSelector, tcflush};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
@@ -85,6 +86,7 @@ impl Asked {
         ));
         let approval = loop {
             let show = if shown.is_cut { ", [s]how all of it" } else { "" };
+            forget_what_was_typed();
             console.ask(&format!(
                 "  allow it? [y]es, [n]o, [a]lways in this session{show}, or words for the model: "
             ));
@@ -179,12 +181,17 @@ impl Drop for Gone {
     }
 }
 
-/// What was typed before the question is thrown away: it was no answer to it.
+/// What was typed before the question, even without its line end, is no answer to it. Done before the question is shown:
+/// whoever answers at once is heard.
+fn forget_what_was_typed() {
+    // silent: a terminal that cannot be opened is reported by the reader.
+    let _ = OpenOptions::new().read(true).open("/dev/tty").map(|tty| tcflush(tty, QueueSelector::IFlush));
+}
+
 fn read_line(gone: &AtomicBool) -> std::io::Result<String> {
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let mut terminal = OpenOptions::new().read(true).custom_flags(nonblocking).open("/dev/tty")?;
     let mut buffer = [0_u8; 256];
-    while let Ok(1..) = terminal.read(&mut buffer) {}
     let mut line = Vec::new();
     loop {
         let mut waiting = [PollFd::new(&terminal, PollFlags::IN)];
