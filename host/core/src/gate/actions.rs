@@ -54,6 +54,12 @@ impl HourWindow {
 
     fn check(&self, now_ms: u64, max: u32, take: bool) -> Option<u64> {
         let mut stamps = self.stamps_ms.lock().unwrap_or_else(PoisonError::into_inner);
+        // A clock that was far ahead and was set right left stamps that would block for years. They count from now on:
+        // an hour too long at most, never forgotten. Less than an hour ahead is no wrong clock: `now_ms` may be old.
+        for stamp in stamps.iter_mut().filter(|stamp| **stamp > now_ms.saturating_add(ACTION_WINDOW_MS)) {
+            *stamp = now_ms;
+        }
+        stamps.make_contiguous().sort_unstable();
         while stamps.front().is_some_and(|first| first.saturating_add(ACTION_WINDOW_MS) <= now_ms) {
             stamps.pop_front();
         }
@@ -96,6 +102,16 @@ mod tests {
         assert_eq!(window.take(ACTION_WINDOW_MS, 2).unwrap(), None);
         assert_eq!(window.take(ACTION_WINDOW_MS, 2).unwrap(), Some(ACTION_WINDOW_MS + 10));
         assert_eq!(window.stamps_ms(), [10, ACTION_WINDOW_MS]);
+    }
+
+    #[test]
+    fn a_clock_that_was_wrong_blocks_for_an_hour_and_forgets_nothing() {
+        let years = 100 * 365 * 24 * ACTION_WINDOW_MS;
+        let window = HourWindow::with_stamps(vec![u64::MAX, years, 400, 900]);
+        assert_eq!(window.free_at_ms(500, 4).unwrap(), Some(400 + ACTION_WINDOW_MS));
+        assert_eq!(window.stamps_ms(), [400, 500, 500, 900]);
+        assert_eq!(window.free_at_ms(501 + ACTION_WINDOW_MS, 4).unwrap(), None);
+        assert_eq!(window.stamps_ms(), [900]);
     }
 
     #[test]

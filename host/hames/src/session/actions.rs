@@ -58,6 +58,30 @@ impl FileActionWindow {
         let stamps: Result<Vec<u64>, _> = whole.lines().map(str::parse).collect();
         stamps.map(HourWindow::with_stamps).map_err(|cause| self.error("understand", cause))
     }
+
+    /// Reads, looks or takes, and writes back what changed by that: also stamps of a wrong clock, which must not be set
+    /// right anew at every look.
+    fn look(
+        &self,
+        now_ms: u64,
+        max: u32,
+        look: fn(&HourWindow, u64, u32) -> Result<Option<u64>, ActionWindowError>,
+    ) -> Result<Option<u64>, ActionWindowError> {
+        let mut file = self.open()?;
+        let window = self.read(&mut file)?;
+        let (before, answer) = (window.stamps_ms(), look(&window, now_ms, max)?);
+        let after = window.stamps_ms();
+        if before != after {
+            let text: String = after.iter().map(|stamp| format!("{stamp}\n")).collect();
+            // Written over in place, shorter than before only after the new text is there: a crash between the two leaves
+            // stamps too many, never too few.
+            file.seek(SeekFrom::Start(0))
+                .and_then(|_| file.write_all(text.as_bytes()))
+                .and_then(|()| file.set_len(text.len() as u64))
+                .map_err(|cause| self.error("write", cause))?;
+        }
+        Ok(answer)
+    }
 }
 
 impl ActionWindow for FileActionWindow {
@@ -65,24 +89,30 @@ impl ActionWindow for FileActionWindow {
         if !self.path.exists() {
             return HourWindow::default().free_at_ms(now_ms, max);
         }
-        let mut file = self.open()?;
-        self.read(&mut file)?.free_at_ms(now_ms, max)
+        self.look(now_ms, max, HourWindow::free_at_ms)
     }
 
     fn take(&self, now_ms: u64, max: u32) -> Result<Option<u64>, ActionWindowError> {
-        let mut file = self.open()?;
-        let window = self.read(&mut file)?;
-        let answer = window.take(now_ms, max)?;
-        if answer.is_some() {
-            return Ok(answer);
-        }
-        let text: String = window.stamps_ms().iter().map(|stamp| format!("{stamp}\n")).collect();
-        // Written over in place, shorter than before only after the new text is there: a crash between the two leaves
-        // stamps too many, never too few.
-        file.seek(SeekFrom::Start(0))
-            .and_then(|_| file.write_all(text.as_bytes()))
-            .and_then(|()| file.set_len(text.len() as u64))
-            .map_err(|cause| self.error("write", cause))?;
-        Ok(None)
+        self.look(now_ms, max, HourWindow::take)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "test")]
+
+    use super::*;
+
+    #[test]
+    fn stamps_of_a_wrong_clock_are_set_right_once() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("actions");
+        std::fs::write(&path, "4000000000000\n4000000000001\n").unwrap();
+        let window = FileActionWindow::new(&path);
+        let hour = hames_core::gate::ACTION_WINDOW_MS;
+        assert_eq!(window.free_at_ms(1_000, 2).unwrap(), Some(1_000 + hour));
+        assert_eq!(window.take(2_000, 2).unwrap(), Some(1_000 + hour), "the second look does not begin anew");
+        assert_eq!(window.take(1_000 + hour, 2).unwrap(), None);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{}\n", 1_000 + hour));
     }
 }
