@@ -184,6 +184,14 @@ impl SessionStore {
             .map_err(|source| SessionError::Io { action: "open", path: path.clone(), source })?;
         lock::lock(&file, &id, &path)?;
         let mut read = read::read(&id, &path)?;
+        if let Some(Record::Session { session_id, .. }) = read.entries.first().map(|entry| &entry.record)
+            && *session_id != id
+        {
+            // Kept results are found by the id: a file under another name must not open those of that session.
+            let named: String = session_id.as_str().chars().take(80).collect();
+            let reason = format!("it is the transcript of session `{named}`");
+            return Err(SessionError::Damaged { id: id.to_string(), reason, path });
+        }
         let transcript = FileTranscript::new(id.clone(), path.clone(), file, Arc::clone(&self.clock));
         let begin = |source| SessionError::Begin { id: id.to_string(), source };
         transcript.go_on_after(&read).map_err(|source| SessionError::Io {

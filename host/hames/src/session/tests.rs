@@ -201,3 +201,17 @@ fn the_ports_keep_their_contracts() {
     hames_testkit::contract::result_store(&FileResultStore::new(dir.path().join("results")));
     hames_testkit::contract::action_window(&FileActionWindow::new(dir.path().join("actions")));
 }
+
+#[test]
+fn a_transcript_under_another_name_is_not_gone_on_with() {
+    let (_dir, store) = store();
+    let session_id = SessionId::new("../other");
+    let header = Record::Session { version: TRANSCRIPT_VERSION, session_id, facts: BTreeMap::new() };
+    let transcript = store.create().unwrap();
+    transcript.append(None, header).unwrap();
+    let id = transcript.session_id().to_string();
+    drop(transcript);
+    let error = store.resume(&id).err().unwrap();
+    assert!(error.to_string().contains("is damaged: it is the transcript of session `../other`"), "{error}");
+    assert_eq!(store.entries(&id).unwrap().len(), 1, "it can still be looked at");
+}
