@@ -5,7 +5,7 @@
 //! otherwise hand them to a plugin. Files that steer hames but live in the workspace (`hames.toml`) are protected one by
 //! one, whether they exist yet or not.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -57,7 +57,7 @@ pub struct Workspace {
     is_prompt: bool,
     /// Absolute paths of protected files inside the root.
     protected: Vec<PathBuf>,
-    /// Folders between the root and the protected files, the root excluded.
+    /// Folders between the root and the protected files, the root excluded, and symlinks that lead to one.
     ancestors: Vec<PathBuf>,
     /// What the protected files were at the start: hard links made before keep pointing at these.
     first_inodes: Vec<Inode>,
@@ -94,6 +94,13 @@ impl Workspace {
             ancestors: Vec::new(),
             first_inodes: Vec::new(),
         };
+        for path in private_dirs {
+            // It is elsewhere, but a symlink in the workspace may lead there, which must go on leading there.
+            let (way, target) =
+                way_to(path).map_err(|source| WorkspaceError::Unreadable { path: path.clone(), source })?;
+            this.keep_way(way);
+            this.keep_way(vec![target]);
+        }
         for path in protected {
             this.protect(path)?;
         }
@@ -102,28 +109,25 @@ impl Workspace {
 
     fn protect(&mut self, path: &Path) -> Result<(), WorkspaceError> {
         let unreadable = |source| WorkspaceError::Unreadable { path: path.to_owned(), source };
-        // Both the name as given and the file that it leads to, should it be a symlink.
-        let named = match (path.parent(), path.file_name()) {
-            (Some(parent), Some(name)) => canonical_even_if_missing(parent).map_err(unreadable)?.join(name),
-            _ => path.to_owned(),
-        };
-        let target = canonical_even_if_missing(path).map_err(unreadable)?;
-        for path in [named, target] {
-            if !path.starts_with(&self.root) || self.protected.contains(&path) {
-                continue;
+        let (way, target) = way_to(path).map_err(unreadable)?;
+        self.keep_way(way);
+        if target.starts_with(&self.root) && !self.protected.contains(&target) {
+            if target.is_dir() {
+                return Err(WorkspaceError::ProtectedFolder(target));
             }
-            if path.is_dir() {
-                return Err(WorkspaceError::ProtectedFolder(path));
-            }
-            self.first_inodes.extend(inode_of(&path));
-            for ancestor in path.ancestors().skip(1).take_while(|ancestor| *ancestor != self.root) {
-                if !self.ancestors.iter().any(|known| known == ancestor) {
-                    self.ancestors.push(ancestor.to_owned());
-                }
-            }
-            self.protected.push(path);
+            self.first_inodes.extend(inode_of(&target));
+            self.protected.push(target);
         }
         Ok(())
+    }
+
+    /// Protects the folders and symlinks on the way to something, as far as they are inside the root.
+    fn keep_way(&mut self, way: Vec<PathBuf>) {
+        for place in way {
+            if place.starts_with(&self.root) && place != self.root && !self.ancestors.contains(&place) {
+                self.ancestors.push(place);
+            }
+        }
     }
 
     /// The canonical root.
@@ -200,6 +204,43 @@ fn answers_promptly(folder: &File) -> bool {
 #[cfg(not(target_os = "linux"))]
 fn answers_promptly(_folder: &File) -> bool {
     false
+}
+
+/// Every place that is looked at on the way to `path`, each in its real folder, and the place where the way ends. A symlink
+/// is a place of its own and so is whatever it leads over: whoever can change one of them can make the way end elsewhere.
+fn way_to(path: &Path) -> io::Result<(Vec<PathBuf>, PathBuf)> {
+    // As many as the kernel follows.
+    const MOST_LINKS: usize = 40;
+    let path = std::path::absolute(path)?;
+    let parts = |path: &Path| path.components().rev().map(|part| part.as_os_str().to_owned()).collect();
+    let mut open: Vec<OsString> = parts(&path);
+    let (mut way, mut at, mut links) = (Vec::new(), PathBuf::from("/"), 0);
+    while let Some(part) = open.pop() {
+        match Path::new(&part).components().next() {
+            Some(Component::ParentDir) => drop(at.pop()),
+            Some(Component::Normal(name)) => {
+                let place = at.join(name);
+                match place.symlink_metadata() {
+                    Ok(meta) if meta.is_symlink() => {
+                        links += 1;
+                        if links > MOST_LINKS {
+                            return Err(rustix::io::Errno::LOOP.into());
+                        }
+                        let target: Vec<OsString> = parts(&place.read_link()?);
+                        open.extend(target);
+                    }
+                    Ok(_) => at.clone_from(&place),
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => at.clone_from(&place),
+                    Err(error) => return Err(error),
+                }
+                way.push(place);
+            }
+            Some(Component::RootDir) => at = PathBuf::from("/"),
+            Some(Component::Prefix(_) | Component::CurDir) | None => {}
+        }
+    }
+    way.retain(|place| *place != at);
+    Ok((way, at))
 }
 
 /// The canonical path of something that need not exist: the nearest existing ancestor is resolved, the rest appended.
@@ -301,6 +342,33 @@ mod tests {
             assert!(workspace.open_beneath(Path::new(bad)).is_err(), "{bad}");
         }
         assert!(workspace.open_beneath(&temp.path().join("secret")).is_err());
+    }
+
+    #[test]
+    fn symlinks_on_the_way_to_a_protected_file_are_protected() {
+        let temp = tempfile::tempdir().unwrap();
+        let base = temp.path().canonicalize().unwrap();
+        let root = base.join("ws");
+        fs::create_dir_all(root.join("real/deep")).unwrap();
+        fs::create_dir_all(base.join("state")).unwrap();
+        symlink("real", root.join("first")).unwrap();
+        symlink("../ws/first/deep", root.join("conf")).unwrap();
+        symlink(base.join("state"), root.join("state")).unwrap();
+        symlink("loop", root.join("loop")).unwrap();
+        let policy = root.join("conf/policy.toml");
+        let workspace = Workspace::open(&root, &[root.join("state")], std::slice::from_ref(&policy)).unwrap();
+        for name in ["conf", "first", "real", "real/deep", "state"] {
+            assert!(workspace.protects(inode_of(&root.join(name)).unwrap()), "{name}");
+        }
+        assert!(workspace.protects_entry(inode_of(&root).unwrap(), OsStr::new("conf")));
+        assert!(
+            workspace.protects_entry(inode_of(&root.join("real/deep")).unwrap(), OsStr::new("policy.toml"))
+        );
+        fs::write(&policy, "x").unwrap();
+        assert!(workspace.protects(inode_of(&root.join("real/deep/policy.toml")).unwrap()));
+        assert!(!workspace.protects(inode_of(&root).unwrap()));
+        let endless = root.join("loop/policy.toml");
+        assert!(Workspace::open(&root, &[], &[endless]).is_err());
     }
 
     #[test]
