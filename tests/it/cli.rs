@@ -130,6 +130,19 @@ fn a_prompt_comes_from_standard_input_and_a_closed_pipe_is_no_panic() {
     assert!(!stderr.contains("panic"), "{stderr}");
 }
 
+#[test]
+fn output_that_cannot_be_written_is_told() {
+    let Ok(full) = std::fs::OpenOptions::new().write(true).open("/dev/full") else {
+        return eprintln!("skipped: this system has no /dev/full");
+    };
+    let home = Home::new();
+    let recorded = home.recording("[[exchange]]\nreply = { text = \"an answer\" }");
+    let output = home.command(["run", &recorded, "talk"]).stdout(full).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("error: standard output cannot be written: "), "{stderr}");
+    assert_eq!(output.status.code(), Some(2));
+}
+
 /// A server whose reply begins and then stalls.
 async fn stalling_server() -> ModelServer {
     let begins = SseReply::new().delta(&serde_json::json!({"content": "Begin. "})).without_done();

@@ -26,8 +26,8 @@ impl ResultStore for MemoryResults {
     fn put(&self, session: &SessionId, _call: &CallId, bytes: &[u8]) -> Result<String, ResultStoreError> {
         if self.is_failing {
             return Err(ResultStoreError {
-                message: "no space left for the result".to_owned(),
-                source: None,
+                message: "cannot keep a result".to_owned(),
+                source: Some("no space left".into()),
             });
         }
         let mut kept = locked(&self.kept);

@@ -9,6 +9,7 @@ mod safe;
 use std::fmt::Write as _;
 
 pub use read::ReadResult;
+pub(crate) use safe::chain;
 pub use safe::one_safe_line;
 
 use crate::types::{CallId, Part, SessionId, ToolFailure, ToolOutput};
@@ -124,7 +125,7 @@ fn blob_line(
     let handle = match shaping.store.map(|store| store.put(shaping.session, shaping.call, bytes)) {
         Some(Ok(handle)) => format!(", kept as `{handle}`"),
         Some(Err(error)) => {
-            *warning = Some(error.to_string());
+            *warning = Some(chain(&error));
             String::new()
         }
         None => String::new(),
@@ -141,7 +142,7 @@ fn cap(text: String, shaping: Shaping<'_>) -> Shaped {
     let handle = match shaping.store.map(|store| store.put(shaping.session, shaping.call, text.as_bytes())) {
         Some(Ok(handle)) => handle,
         Some(Err(error)) => {
-            warning = Some(error.to_string());
+            warning = Some(chain(&error));
             String::new()
         }
         None => String::new(),

@@ -27,6 +27,21 @@ fn is_reordering(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}')
 }
 
+/// An error and its causes in one text, each said once.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut words = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let inner_words = inner.to_string();
+        if !words.contains(&inner_words) {
+            words.push_str(": ");
+            words.push_str(&inner_words);
+        }
+        cause = inner.source();
+    }
+    words
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,7 @@
 use super::{Stop, Turn, TurnError};
 use crate::fence::FenceReason;
 use crate::provider::ProviderError;
-use crate::results::one_safe_line;
+use crate::results::{chain, one_safe_line};
 use crate::transcript::{Record, TranscriptError};
 use crate::types::{EventKind, FailureKind, Message, ToolCall, ToolFailure, TurnEnd};
 
@@ -143,18 +143,4 @@ fn in_words(error: &ProviderError) -> String {
     let safe = |text: &str| one_safe_line(text, MAX_ERROR_BYTES);
     let hint = error.hint.as_ref().map_or_else(String::new, |hint| format!("\nhint: {}", safe(hint)));
     format!("{}{hint}", safe(&chain(error)))
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut words = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let inner_words = inner.to_string();
-        if !words.contains(&inner_words) {
-            words.push_str(": ");
-            words.push_str(&inner_words);
-        }
-        cause = inner.source();
-    }
-    words
 }

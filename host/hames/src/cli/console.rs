@@ -14,6 +14,8 @@ pub(super) struct Console {
     is_json: bool,
     has_color: bool,
     is_closed: Arc<AtomicBool>,
+    /// Standard output is closed for another reason than that its reader went away.
+    has_failed: Arc<AtomicBool>,
     /// Standard output stands in the middle of a line.
     is_mid_line: Arc<AtomicBool>,
 }
@@ -23,7 +25,13 @@ impl Console {
         let has_color = io::stderr().is_terminal()
             && environment.var("NO_COLOR").is_none()
             && environment.var("TERM") != Some("dumb");
-        Self { is_json, has_color, is_closed: Arc::default(), is_mid_line: Arc::default() }
+        Self {
+            is_json,
+            has_color,
+            is_closed: Arc::default(),
+            has_failed: Arc::default(),
+            is_mid_line: Arc::default(),
+        }
     }
 
     /// Whether programs read the output.
@@ -34,6 +42,11 @@ impl Console {
     /// Whether the reader of standard output went away.
     pub(super) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Relaxed)
+    }
+
+    /// Whether output was lost although somebody waits for it.
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Relaxed)
     }
 
     /// Writes text to standard output as it comes, made safe.
@@ -106,9 +119,14 @@ impl Console {
             return;
         }
         let mut out = io::stdout().lock();
-        if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
+        if let Err(cause) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
             // Whatever the reason (a closed pipe, a full disk): nobody gets the rest.
             self.is_closed.store(true, Ordering::Relaxed);
+            // A reader that went away knows; a full disk is news.
+            if cause.kind() != io::ErrorKind::BrokenPipe {
+                self.has_failed.store(true, Ordering::Relaxed);
+                self.error(&format!("standard output cannot be written: {cause}"), None);
+            }
         }
     }
 }

@@ -56,6 +56,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, environment: &Environ
     // A guest that hangs in a blocking call must not keep the process alive.
     runtime.shutdown_background();
     ExitCode::from(match outcome {
+        Ok(_) if console.has_failed() => 2,
         Ok(status) => status,
         Err(error) => {
             console.error(&error.words(), error.hint().as_deref());

@@ -85,8 +85,18 @@ impl<'de> Deserialize<'de> for PluginLimits {
 
 impl PluginLimits {
     fn check(table: toml::Table) -> Result<Self, String> {
-        let limits: Result<hames_wasm::Limits, toml::de::Error> = table.clone().try_into();
-        limits.map(|_| Self(table)).map_err(|error| error.message().to_owned())
+        let parse = |table: toml::Table| table.try_into::<hames_wasm::Limits>();
+        let Err(error) = parse(table.clone()) else { return Ok(Self(table)) };
+        let message = error.message().to_owned();
+        if message.starts_with("unknown field") {
+            return Err(message);
+        }
+        // The message speaks of the value alone and the place is the table's: say whose value it is.
+        let is_wrong = |(key, value): &(String, toml::Value)| {
+            parse(toml::Table::from_iter([(key.clone(), value.clone())])).is_err()
+        };
+        let key = table.into_iter().find(is_wrong).map(|(key, _)| format!("`{key}`: ")).unwrap_or_default();
+        Err(format!("{key}{message}"))
     }
 
     /// These limits, with `base` where nothing is written and the defaults below that.

@@ -69,6 +69,15 @@ fn precedence_is_flag_variable_workspace_user_default() {
 }
 
 #[test]
+fn a_wrong_plugin_limit_is_named() {
+    let home = Home::new();
+    home.write("config/hames.toml", "[limits.plugin]\nwall_ms = 5\nmemory_bytes = -5\n");
+    assert!(home.error().0.contains("`memory_bytes`: invalid value"), "{}", home.error().0);
+    home.write("config/hames.toml", "[plugins.files.limits]\nwall_ms = \"long\"\n");
+    assert!(home.error().0.contains("`wall_ms`: invalid type"), "{}", home.error().0);
+}
+
+#[test]
 fn an_unknown_key_has_a_place_and_a_nearest_name() {
     let home = Home::new();
     home.write("config/hames.toml", "model = \"m\"\n\n[limits]\n  max_iteration = 3\n");
