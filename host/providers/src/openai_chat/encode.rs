@@ -233,7 +233,9 @@ fn wire_arguments(raw: &str) -> Cow<'_, str> {
     if trimmed.is_empty() {
         return Cow::Borrowed("{}");
     }
-    if trimmed.starts_with('{') && serde_json::from_str::<serde::de::IgnoredAny>(raw).is_ok() {
+    // Read as strictly as the gate reads it: skipping over values would let lone surrogates, numbers out of range and
+    // bottomless nesting pass.
+    if trimmed.starts_with('{') && serde_json::from_str::<Value>(raw).is_ok() {
         return Cow::Borrowed(raw);
     }
     Cow::Owned(serde_json::json!({ "_invalid_arguments": raw }).to_string())

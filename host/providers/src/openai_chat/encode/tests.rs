@@ -137,6 +137,13 @@ fn arguments_and_names_that_servers_refuse_are_wrapped() {
     for (raw, expected) in table {
         assert_eq!(wire_arguments(raw), expected, "{raw}");
     }
+    let deep = format!("{{\"a\":{}{}}}", "[".repeat(9_000), "]".repeat(9_000));
+    for raw in ["{\"a\":\"\\ud800\"}", "{\"a\":1e400}", &deep] {
+        assert!(
+            wire_arguments(raw).starts_with("{\"_invalid_arguments\":"),
+            "the gate cannot read it either"
+        );
+    }
     assert_eq!(wire_name("read_file"), "read_file");
     assert_eq!(wire_name("read file(1)é"), "read_file_1__");
     assert_eq!(wire_name(""), "unnamed");
