@@ -77,6 +77,19 @@ fn a_foreign_plugin_needs_an_entry_that_pins_it() {
 }
 
 #[test]
+fn a_foreign_plugin_does_not_take_a_first_party_name() {
+    let home = Home::new();
+    let folder = home.path("foreign/files");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::copy(plugins().join("search/plugin.wasm"), folder.join("plugin.wasm")).unwrap();
+    std::fs::copy(plugins().join("files/plugin.toml"), folder.join("plugin.toml")).unwrap();
+    let added = home.run(["plugin", "add", "../foreign/files", "--grant"]);
+    assert_eq!(added.status, 1, "{}", added.text());
+    assert!(added.stderr.contains("`files` is the name of a first-party plugin"), "{}", added.text());
+    assert!(!home.path("config/policy.toml").exists() && !home.path("config/plugins").exists());
+}
+
+#[test]
 fn a_changed_first_party_plugin_is_not_loaded() {
     let home = Home::new();
     let bundle = home.path("bundle");

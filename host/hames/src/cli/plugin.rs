@@ -1,4 +1,4 @@
-//! `hames plugin list | inspect | call | add`.
+//! `hames plugin list | inspect | call`; `add` is a module of its own.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use hames_core::tool::{CallContext, Invocation};
 use hames_core::types::{
     AgentPath, CallId, Part, SessionId, ToolCall, ToolFailure, ToolOutput, ToolSpec, TurnId,
 };
-use hames_wasm::{LoadOptions, Manifest, Plugin, PluginSource, Sandbox, SandboxOptions, intersect};
+use hames_wasm::{LoadOptions, Plugin, PluginSource, Sandbox, SandboxOptions, intersect};
 use serde_json::json;
 
 use super::args::PluginCommand;
@@ -19,8 +19,7 @@ use super::interrupt::{INTERRUPTED, Interrupts};
 use super::start::{CliError, Start};
 use crate::clock::SystemClock;
 use crate::config::Admission;
-use crate::harness::plugins::LoadedPlugin;
-use crate::session::make_private_dir;
+use crate::harness::plugins::{self, LoadedPlugin};
 
 pub(super) async fn plugin(
     start: &Start,
@@ -31,7 +30,7 @@ pub(super) async fn plugin(
         PluginCommand::List => list(start).await,
         PluginCommand::Inspect { plugin } => inspect(start, plugin).await,
         PluginCommand::Call { tool, arguments } => call(start, tool, arguments, interrupts).await,
-        PluginCommand::Add { folder, grant } => add(start, folder, *grant).await,
+        PluginCommand::Add { folder, grant } => super::add::add(start, folder, *grant).await,
     }
 }
 
@@ -102,8 +101,8 @@ async fn inspect(start: &Start, name: &str) -> Result<u8, CliError> {
         let grant = match start.policy.admit(plugin.name(), &plugin.digest().to_string(), ask, false) {
             Admission::Granted(grant) => Some(grant),
             Admission::Refused { reason, lines } => {
-                let hint = format!("to load it, put into `{}`:\n{lines}", start.policy.file().display());
-                start.console.warning(&format!("not granted: {reason}"), Some(&hint));
+                let hint = start.policy.remedy(plugin.name(), &folder, &lines);
+                start.console.warning(&format!("not granted: {reason}"), hint.as_deref());
                 None
             }
         };
@@ -129,7 +128,7 @@ async fn inspect(start: &Start, name: &str) -> Result<u8, CliError> {
 }
 
 /// Loads a folder without any grant, whatever the policy says: a component that is only described can do nothing.
-async fn open(start: &Start, folder: &Path) -> Result<Plugin, CliError> {
+pub(super) async fn open(start: &Start, folder: &Path) -> Result<Plugin, CliError> {
     let options = SandboxOptions {
         engine: start.settings.engine.clone(),
         cache_dir: Some(start.settings.paths.cache_dir.join("components")),
@@ -302,61 +301,6 @@ fn print(start: &Start, output: &ToolOutput) {
             }
         }
     }
-}
-
-/// Checks a plugin as a load would, then copies manifest and component below the user's configuration.
-async fn add(start: &Start, folder: &Path, grant: bool) -> Result<u8, CliError> {
-    let folder = start.settings.environment().current_dir().join(folder);
-    let plugin = open(start, &folder).await?;
-    let target = start.settings.paths.config_dir.join("plugins").join(plugin.name());
-    copy(&folder, &target, plugin.manifest())?;
-    let (console, policy) = (&start.console, &start.policy);
-    console.note(&format!("copied to {}", target.display()));
-    console.note(&format!("it asks for: {}", in_words(&plugin.manifest().ask)));
-    let digest = plugin.digest().to_string();
-    match policy.admit(plugin.name(), &digest, &plugin.manifest().ask, false) {
-        Admission::Granted(granted) => {
-            console.note(&format!("the policy already grants: {}", in_words(&granted)));
-            return Ok(0);
-        }
-        Admission::Refused { lines, .. } if grant && policy.plugin(plugin.name()).is_none() => {
-            append(policy.file(), &lines)?;
-            console.note(&format!("granted in {}:", policy.file().display()));
-            console.data(lines.trim_end());
-        }
-        Admission::Refused { reason, lines } => {
-            console.warning(&reason, Some(&format!("put into `{}`:", policy.file().display())));
-            console.data(lines.trim_end());
-        }
-    }
-    Ok(0)
-}
-
-fn copy(folder: &Path, target: &Path, manifest: &Manifest) -> Result<(), CliError> {
-    let component = target.join(&manifest.component);
-    make_private_dir(component.parent().unwrap_or(target))?;
-    let pairs = [
-        (folder.join(&manifest.component), component),
-        (folder.join(hames_wasm::MANIFEST_FILE), target.join(hames_wasm::MANIFEST_FILE)),
-    ];
-    for (from, to) in pairs {
-        std::fs::copy(&from, &to).map_err(|source| CliError::Io {
-            action: format!("copy `{}` to `{}`", from.display(), to.display()),
-            source,
-        })?;
-    }
-    Ok(())
-}
-
-fn append(policy: &Path, lines: &str) -> Result<(), CliError> {
-    use std::io::Write;
-    let failed = |source| CliError::Io { action: format!("append to `{}`", policy.display()), source };
-    if let Some(folder) = policy.parent() {
-        make_private_dir(folder)?;
-    }
-    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(policy).map_err(failed)?;
-    let gap = if file.metadata().map_err(failed)?.len() == 0 { "" } else { "\n" };
-    file.write_all(format!("{gap}{lines}").as_bytes()).map_err(failed)
 }
 
 /// The tools of all loaded plugins by name.
