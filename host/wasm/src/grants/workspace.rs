@@ -168,11 +168,23 @@ impl Workspace {
     /// Whether an entry `name` made in the folder `parent` would become a protected file or a folder on the way to one.
     pub(crate) fn protects_entry(&self, parent: Inode, name: &OsStr) -> bool {
         self.protected.iter().chain(&self.ancestors).any(|path| {
-            // Without case: some file systems do not tell `HAMES.toml` from `hames.toml`.
-            path.file_name().is_some_and(|own| own.eq_ignore_ascii_case(name))
+            path.file_name().is_some_and(|own| may_be_same_name(own, name))
                 && path.parent().and_then(inode_of) == Some(parent)
         })
     }
+}
+
+/// Whether some file system takes `name` for `own`: those that ignore case do not tell `HAMES.toml` or `hameſ.toml` from
+/// `hames.toml`, and some skip invisible characters. Too many names match rather than too few.
+fn may_be_same_name(own: &OsStr, name: &OsStr) -> bool {
+    let folded = |name: &OsStr| -> String {
+        name.to_string_lossy().chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
+    };
+    let (own, mut name) = (folded(own), folded(name));
+    if own.is_ascii() {
+        name.retain(|c| c.is_ascii());
+    }
+    own == name
 }
 
 /// Device and inode of what is at `path` now, without following a final symlink.
@@ -381,6 +393,12 @@ mod tests {
         let root_inode = inode_of(&root).unwrap();
         assert!(workspace.protects(inode_of(&root.join("hames.toml")).unwrap()));
         assert!(workspace.protects_entry(root_inode, OsStr::new("HAMES.toml")));
+        for alias in ["hame\u{17f}.toml", "hames\u{200b}.tom\u{feff}l", "CONF"] {
+            assert!(workspace.protects_entry(root_inode, OsStr::new(alias)), "{alias:?}");
+        }
+        for other in ["hames.tom", "hames-toml", "h\u{e1}mes.toml", "\u{17f}"] {
+            assert!(!workspace.protects_entry(root_inode, OsStr::new(other)), "{other:?}");
+        }
         assert!(workspace.protects_entry(root_inode, OsStr::new("conf")));
         assert!(!workspace.protects_entry(root_inode, OsStr::new("policy.toml")));
         assert!(!workspace.protects(root_inode));
