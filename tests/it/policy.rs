@@ -90,6 +90,54 @@ fn a_foreign_plugin_does_not_take_a_first_party_name() {
 }
 
 #[test]
+fn adding_a_rebuilt_plugin_replaces_its_digest_and_never_widens_its_grant() {
+    let home = Home::new();
+    let rebuild = |component: &str, manifest: &str| {
+        let text = std::fs::read_to_string(plugins().join(manifest).join("plugin.toml")).unwrap();
+        let text = text.replace(&format!("name = \"{manifest}\""), "name = \"finder\"");
+        home.write("finder/plugin.toml", &text);
+        let wasm = plugins().join(component).join("plugin.wasm");
+        std::fs::copy(wasm, home.path("finder/plugin.wasm")).unwrap();
+    };
+    home.write("config/hames.toml", "[plugins]\ndisabled = [\"search\", \"files\"]\n");
+    rebuild("search", "search");
+    let unlisted = home.run(["plugin", "inspect", "../finder"]);
+    assert!(unlisted.stderr.contains("hames plugin add"), "{}", unlisted.text());
+    assert_eq!(home.run(["plugin", "add", "../finder", "--grant"]).status, 0);
+    let first = home.read("config/policy.toml");
+
+    // The same asks, another component: refused without the flag, and what works goes on working.
+    rebuild("http-fetch", "search");
+    let refused = home.run(["plugin", "add", "../finder"]);
+    assert_eq!(refused.status, 1, "{}", refused.text());
+    assert!(refused.stderr.contains("--grant`, or replace the digest line"), "{}", refused.text());
+    assert_eq!(home.run(["plugin", "list"]).stderr, "");
+    let replaced = home.run(["plugin", "add", "../finder", "--grant"]);
+    assert_eq!(replaced.status, 0, "{}", replaced.text());
+    let second = home.read("config/policy.toml");
+    assert_ne!(first, second);
+    let without_digest = |text: &str| {
+        let lines = text.lines().filter(|line| !line.starts_with("digest"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(without_digest(&first), without_digest(&second));
+    assert_eq!(home.run(["plugin", "list"]).stderr, "");
+
+    // Asks for more (write access): nothing is changed.
+    rebuild("files", "files");
+    let wider = home.run(["plugin", "add", "../finder", "--grant"]);
+    assert_eq!(wider.status, 1, "{}", wider.text());
+    assert!(wider.stderr.contains("asks for more than it was granted: files `.` read and write"), "{}", wider.text());
+    assert_eq!(home.read("config/policy.toml"), second);
+    assert_eq!(home.run(["plugin", "list"]).stderr, "");
+
+    // Added from where it is kept, the files are not emptied.
+    let again = home.run(["plugin", "add", "../config/plugins/finder", "--grant"]);
+    assert_eq!(again.status, 0, "{}", again.text());
+    assert_eq!(home.run(["plugin", "list"]).stderr, "");
+}
+
+#[test]
 fn a_changed_first_party_plugin_is_not_loaded() {
     let home = Home::new();
     let bundle = home.path("bundle");

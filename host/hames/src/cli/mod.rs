@@ -3,6 +3,7 @@
 //! Data goes to standard output, everything else to standard error. Exit status: 0 done, 1 refused or failed by input,
 //! 2 bug or environment, 130 interrupted, 143 terminated.
 
+mod add;
 mod approve;
 mod args;
 mod chat;

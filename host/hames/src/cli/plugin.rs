@@ -19,7 +19,7 @@ use super::interrupt::{INTERRUPTED, Interrupts};
 use super::start::{CliError, Start};
 use crate::clock::SystemClock;
 use crate::config::Admission;
-use crate::harness::plugins::{self, LoadedPlugin};
+use crate::harness::plugins::LoadedPlugin;
 
 pub(super) async fn plugin(
     start: &Start,

@@ -8,6 +8,7 @@ mod environment;
 mod error;
 mod limits;
 mod paths;
+mod pins;
 mod policy;
 mod raw;
 mod secret;

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use hames_core::gate::{Action, CallPolicy, Capabilities, EffectActions};
 use serde::{Deserialize, Serialize};
 
-use super::Environment;
 use super::error::{ConfigError, parse, read_optional};
 use super::secret::{self, Secret};
+use super::{Environment, pins};
 
 /// The default grants of the first-party plugins.
 const DEFAULT_POLICY: &str = include_str!("default-policy.toml");
@@ -80,7 +80,7 @@ pub struct Policy {
 pub enum Admission {
     /// With these grants (to be intersected with what it asks for).
     Granted(Capabilities),
-    /// Not, and these lines in the policy would change that.
+    /// Not, and these lines in the policy would change that: see [`Policy::remedy`].
     Refused {
         /// Why.
         reason: String,
@@ -112,7 +112,9 @@ impl Policy {
 
     /// Parses policy text, as from a file of that name.
     pub fn from_text(text: &str, file: &Path) -> Result<Self, ConfigError> {
-        Ok(Self::from_raw(parse(file, text)?, file))
+        let raw = parse(file, text)?;
+        pins::check(file, text)?;
+        Ok(Self::from_raw(raw, file))
     }
 
     fn named(mut self, source: &str) -> Self {
@@ -237,7 +239,11 @@ pub struct Secrets {
 
 fn read(file: &Path, is_named: bool) -> Result<RawPolicy, ConfigError> {
     match read_optional(file)? {
-        Some(text) => parse(file, &text),
+        Some(text) => {
+            let raw = parse(file, &text)?;
+            pins::check(file, &text)?;
+            Ok(raw)
+        }
         None if is_named => {
             let source = std::io::ErrorKind::NotFound.into();
             Err(ConfigError::Read { path: file.to_owned(), source })

@@ -173,7 +173,7 @@ impl Loader<'_> {
             return Ok(None);
         }
         let digest = self.expected_digest(&folder, &manifest, bundled)?;
-        let grant = self.admit(&manifest, &digest, bundled.is_some())?;
+        let grant = self.admit(&folder, &manifest, &digest, bundled.is_some())?;
         let options = LoadOptions {
             limits: self.settings.limits_of(&name).clone(),
             config: self.settings.config.get(&name).map(|table| json_of(&name, table)).transpose()?,
@@ -185,7 +185,7 @@ impl Loader<'_> {
             Ok(plugin) => plugin,
             Err(LoadError::DigestMismatch { actual, .. }) if bundled.is_none() => {
                 // The pinned digest is not the file's: the policy words the refusal.
-                self.admit(&manifest, &actual, false)?;
+                self.admit(&folder, &manifest, &actual, false)?;
                 return Err(changed_while_loading(&name));
             }
             Err(error) => return Err(problem_of(&name, &error)),
@@ -224,6 +224,7 @@ impl Loader<'_> {
 
     fn admit(
         &self,
+        folder: &Path,
         manifest: &Manifest,
         digest: &Digest,
         is_first_party: bool,
@@ -233,8 +234,7 @@ impl Loader<'_> {
             Admission::Refused { reason, lines } => Err(PluginProblem {
                 plugin: manifest.name.clone(),
                 message: format!("not loaded: {reason}"),
-                hint: (!lines.is_empty())
-                    .then(|| format!("to load it, put into `{}`:\n{lines}", self.policy.file().display())),
+                hint: self.policy.remedy(&manifest.name, folder, &lines),
             }),
         }
     }
