@@ -17,14 +17,7 @@ use crate::session::make_private_dir;
 pub(super) async fn add(start: &Start, folder: &Path, grant: bool) -> Result<u8, CliError> {
     let folder = start.settings.environment().current_dir().join(folder);
     let plugin = open(start, &folder).await?;
-    // It would be left out in favour of the first-party one, and its entry would change what that one is granted.
-    let (bundled, _) = plugins::find(start.settings.paths.bundle_dir.as_deref(), &[]);
-    if bundled.iter().any(|candidate| candidate.folder.ends_with(plugin.name())) {
-        return Err(CliError::input(
-            format!("`{}` is the name of a first-party plugin", plugin.name()),
-            "give it another `name` in plugin.toml",
-        ));
-    }
+    refuse_first_party_name(start, &plugin)?;
     let target = start.settings.paths.config_dir.join("plugins").join(plugin.name());
     let (console, policy) = (&start.console, &start.policy);
     let (name, ask, digest) = (plugin.name(), &plugin.manifest().ask, plugin.digest().to_string());
@@ -50,6 +43,18 @@ pub(super) async fn add(start: &Start, folder: &Path, grant: bool) -> Result<u8,
     copy(&folder, &target, plugin.manifest())?;
     console.note(&format!("copied to {}", target.display()));
     Ok(0)
+}
+
+/// A policy entry counts for a name: one for a foreign plugin would put it in the place of the first-party one.
+fn refuse_first_party_name(start: &Start, plugin: &Plugin) -> Result<(), CliError> {
+    let (first_party, _) = plugins::find(start.settings.paths.bundle_dir.as_deref(), &[]);
+    if first_party.iter().any(|candidate| candidate.folder.file_name() == Some(plugin.name().as_ref())) {
+        return Err(CliError::input(
+            format!("`{}` is the name of a first-party plugin", plugin.name()),
+            "choose another `name` in its plugin.toml",
+        ));
+    }
+    Ok(())
 }
 
 /// Pins the rebuilt component in place of the old one. What the entry grants stays as it is, so a plugin that asks for more
@@ -141,11 +146,14 @@ fn copy(folder: &Path, target: &Path, manifest: &Manifest) -> Result<(), CliErro
 
 fn append(policy: &Path, lines: &str) -> Result<(), CliError> {
     use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
     let failed = |source| CliError::Io { action: format!("append to `{}`", policy.display()), source };
     if let Some(folder) = policy.parent() {
         make_private_dir(folder)?;
     }
-    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(policy).map_err(failed)?;
+    // Whoever may write here grants: nobody else, whatever the umask says.
+    let mut file =
+        std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(policy).map_err(failed)?;
     let gap = if file.metadata().map_err(failed)?.len() == 0 { "" } else { "\n" };
     file.write_all(format!("{gap}{lines}").as_bytes()).map_err(failed)
 }
