@@ -127,7 +127,11 @@ fn adding_a_rebuilt_plugin_replaces_its_digest_and_never_widens_its_grant() {
     rebuild("files", "files");
     let wider = home.run(["plugin", "add", "../finder", "--grant"]);
     assert_eq!(wider.status, 1, "{}", wider.text());
-    assert!(wider.stderr.contains("asks for more than it was granted: files `.` read and write"), "{}", wider.text());
+    assert!(
+        wider.stderr.contains("asks for more than it was granted: files `.` read and write"),
+        "{}",
+        wider.text()
+    );
     assert_eq!(home.read("config/policy.toml"), second);
     assert_eq!(home.run(["plugin", "list"]).stderr, "");
 

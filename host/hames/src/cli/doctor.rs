@@ -7,11 +7,13 @@ use hames_providers::detect::{KNOWN_LOCAL_SERVERS, KNOWN_PROVIDERS, PROBE_TIMEOU
 use hames_wasm::{Sandbox, SandboxOptions};
 
 use super::start::{CliError, Start};
-use crate::words::chain;
+use crate::error::HarnessError;
+use crate::words::{chain, counted};
 
-/// How long a compiler may take to say its version.
 /// What plugins are compiled for.
 const GUEST_TARGET: &str = "wasm32-wasip2";
+
+/// How long a compiler may take to say its version.
 const TOOLCHAIN_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(3);
 
 /// The engine in this build: wasmtime does not say it itself, a test holds it to Cargo.lock.
@@ -99,7 +101,7 @@ fn places(start: &Start) -> Vec<Line> {
     let sessions = std::fs::read_dir(paths.sessions_dir()).map_or(0, Iterator::count);
     vec![
         place("config", &paths.config_dir, ""),
-        place("state", &paths.state_dir, &format!(" ({sessions} sessions)")),
+        place("state", &paths.state_dir, &format!(" ({})", counted(sessions, "session"))),
         place("cache", &paths.cache_dir, ""),
     ]
 }
@@ -113,7 +115,7 @@ async fn model(start: &Start) -> Vec<Line> {
     for server in probe_local(KNOWN_LOCAL_SERVERS, PROBE_TIMEOUT).await {
         lines.push(well(
             "server",
-            format!("{} at {}: {} models", server.id, server.base_url, server.models.len()),
+            format!("{} at {}: {}", server.id, server.base_url, counted(server.models.len(), "model")),
         ));
     }
     lines.push(match crate::provider::choose(&start.settings).await {
@@ -121,7 +123,8 @@ async fn model(start: &Start) -> Vec<Line> {
             well("model", format!("{} of {}: {}", choice.model, choice.provider.id(), choice.reason))
         }
         Err(error) => {
-            ill("model", format!("{}\n  hint: {}", chain(&error), error.hint().unwrap_or_default()))
+            let hint = error.hint().unwrap_or_default().replace('\n', "\n  ");
+            ill("model", format!("{}\n  hint: {hint}", chain(&error)))
         }
     });
     lines
@@ -133,7 +136,7 @@ async fn plugins(start: &Start) -> Vec<Line> {
         Ok(loaded) => {
             for plugin in &loaded.plugins {
                 let tools = plugin.plugin.specs().len();
-                lines.push(well("plugin", format!("{} ({tools} tools)", plugin.plugin.name())));
+                lines.push(well("plugin", format!("{} ({})", plugin.plugin.name(), counted(tools, "tool"))));
             }
             if loaded.plugins.is_empty() {
                 lines.push(ill(
@@ -142,11 +145,13 @@ async fn plugins(start: &Start) -> Vec<Line> {
                 ));
             }
             for problem in &loaded.problems {
-                lines.push(ill("plugin", format!("{}: {}", problem.plugin, problem.message)));
+                let topic = if problem.plugin.is_some() { "plugin" } else { "problem" };
+                lines.push(ill(topic, problem.words()));
             }
             lines.extend(limits(start, loaded.sandbox).await);
         }
-        Err(error) => lines.push(ill("plugin", chain(&error))),
+        Err(error @ HarnessError::Workspace(_)) => lines.push(ill("workspace", chain(&error))),
+        Err(error) => lines.push(ill("sandbox", chain(&error))),
     }
     lines
 }

@@ -20,6 +20,7 @@ use super::start::{CliError, Start};
 use crate::clock::SystemClock;
 use crate::config::Admission;
 use crate::harness::plugins::LoadedPlugin;
+use crate::words::counted;
 
 pub(super) async fn plugin(
     start: &Start,
@@ -176,7 +177,10 @@ fn show(start: &Start, plugin: &Plugin, grant: Option<&Capabilities>) {
 fn show_tool(start: &Start, spec: &ToolSpec) {
     let console = &start.console;
     console.data(&format!("\n{} · {}", spec.name, spec.effect));
-    console.data(&spec.description);
+    // Indented: the plugin's own words must not pass for a line of this listing.
+    for line in spec.description.lines() {
+        console.data(&format!("    {line}"));
+    }
     console.data(&format!("arguments  {}", spec.parameters));
 }
 
@@ -202,7 +206,7 @@ pub(super) fn in_words(capabilities: &Capabilities) -> String {
         words.push("randomness".to_owned());
     }
     if let Some(store) = &capabilities.store {
-        words.push(format!("a store of {} bytes", store.max_bytes));
+        words.push(format!("a store of {}", counted(store.max_bytes, "byte")));
     }
     if words.is_empty() { "nothing".to_owned() } else { words.join("; ") }
 }
@@ -297,7 +301,7 @@ fn print(start: &Start, output: &ToolOutput) {
             Part::Json(_) => {}
             Part::Blob { media_type, name, bytes } => {
                 let name = name.as_deref().unwrap_or("unnamed");
-                start.console.data(&format!("[{media_type} `{name}`, {} bytes]", bytes.len()));
+                start.console.data(&format!("[{media_type} `{name}`, {}]", counted(bytes.len(), "byte")));
             }
         }
     }

@@ -31,7 +31,7 @@ async fn check(start: &Start) -> Result<u8, CliError> {
     }
     let names: Vec<&str> = toolbox.plugins.iter().map(|plugin| plugin.plugin.name()).collect();
     for name in policy.plugin_names().filter(|name| !names.contains(name)) {
-        let is_refused = toolbox.problems.iter().any(|problem| problem.plugin == name);
+        let is_refused = toolbox.problems.iter().any(|problem| problem.plugin.as_deref() == Some(name));
         if !is_refused {
             let nearest = crate::config::nearest_name(name, &names).map(str::to_owned);
             doubts.push((format!("[plugins.{name}]: no plugin of that name is there"), nearest));

@@ -117,8 +117,7 @@ impl Start {
 
     pub(super) fn show_problems(&self, problems: &[crate::harness::plugins::PluginProblem]) {
         for problem in problems {
-            let message = format!("plugin `{}`: {}", problem.plugin, problem.message);
-            self.console.warning(&message, problem.hint.as_deref());
+            self.console.warning(&problem.words(), problem.hint.as_deref());
         }
     }
 }

@@ -227,7 +227,7 @@ impl HarnessBuilder {
             SandboxOptions { engine: self.engine_options.clone(), cache_dir: self.cache_dir.clone() };
         let sandbox = Sandbox::new(&options)?;
         problems.extend(sandbox.warnings().iter().map(|warning| PluginProblem {
-            plugin: "sandbox".to_owned(),
+            plugin: None,
             message: warning.to_string(),
             hint: None,
         }));
@@ -288,7 +288,7 @@ impl HarnessBuilder {
         for plugin in plugins {
             for tool in &plugin.tools {
                 if let Err(error) = registry.add(Arc::clone(tool)) {
-                    let plugin = plugin.plugin.name().to_owned();
+                    let plugin = Some(plugin.plugin.name().to_owned());
                     problems.push(PluginProblem { plugin, message: error.to_string(), hint: None });
                 }
             }
@@ -317,8 +317,8 @@ impl HarnessBuilder {
         sources.env = Arc::new(self.environment.vars().clone());
         let secrets = self.policy.secrets(&self.environment);
         problems.extend(secrets.problems.iter().map(|error| PluginProblem {
-            plugin: "secrets".to_owned(),
-            message: error.to_string(),
+            plugin: None,
+            message: crate::words::chain(error),
             hint: error.hint(),
         }));
         let values = secrets.values.into_iter().map(|(name, value)| (name, Secret::new(value.expose())));

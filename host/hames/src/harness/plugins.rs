@@ -35,15 +35,25 @@ pub struct LoadedPlugin {
     pub tools: Vec<Arc<dyn Tool>>,
 }
 
-/// A plugin or tool that was left out.
+/// What was left out, or does not work as the operator seems to have meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PluginProblem {
-    /// The plugin's name, or its folder where the name is unknown.
-    pub plugin: String,
+    /// The plugin's name, or its folder where the name is unknown; `None` when it concerns no single plugin.
+    pub plugin: Option<String>,
     /// Why.
     pub message: String,
     /// What the operator can do: often lines for `policy.toml`.
     pub hint: Option<String>,
+}
+
+impl PluginProblem {
+    /// The problem as one sentence.
+    pub fn words(&self) -> String {
+        match &self.plugin {
+            Some(plugin) => format!("plugin `{plugin}`: {}", self.message),
+            None => self.message.clone(),
+        }
+    }
 }
 
 /// A folder with a plugin in it.
@@ -101,8 +111,8 @@ pub fn find(bundle_dir: Option<&Path>, dirs: &[PathBuf]) -> (Vec<Candidate>, Vec
                 found.extend(folders.map(|folder| Candidate { folder, bundled: None }));
             }
             Err(cause) => problems.push(PluginProblem {
-                plugin: dir.display().to_string(),
-                message: format!("cannot list the plugin folder: {cause}"),
+                plugin: None,
+                message: format!("cannot list the plugin folder `{}`: {cause}", dir.display()),
                 hint: Some("create it, or take it out of `plugins.dirs` in hames.toml".to_owned()),
             }),
         }
@@ -113,8 +123,8 @@ pub fn find(bundle_dir: Option<&Path>, dirs: &[PathBuf]) -> (Vec<Candidate>, Vec
 fn read_bundle(dir: &Path) -> Result<Vec<Candidate>, PluginProblem> {
     let path = dir.join(BUNDLE_FILE);
     let problem = |message: String| PluginProblem {
-        plugin: path.display().to_string(),
-        message,
+        plugin: None,
+        message: format!("`{}`: {message}", path.display()),
         hint: Some("`cargo xtask guests` builds the first-party plugins and this index".to_owned()),
     };
     let text = std::fs::read_to_string(&path).map_err(|cause| problem(format!("cannot read it: {cause}")))?;
@@ -140,7 +150,7 @@ impl Loader<'_> {
                 Ok(Some(plugin)) => {
                     if loaded.iter().any(|other| other.plugin.name() == plugin.plugin.name()) {
                         problems.push(PluginProblem {
-                            plugin: plugin.plugin.name().to_owned(),
+                            plugin: Some(plugin.plugin.name().to_owned()),
                             message: format!(
                                 "another plugin of that name comes first; `{}` is not used",
                                 plugin.place()
@@ -150,7 +160,7 @@ impl Loader<'_> {
                         continue;
                     }
                     problems.extend(plugin.plugin.quarantined().iter().map(|(tool, reason)| PluginProblem {
-                        plugin: plugin.plugin.name().to_owned(),
+                        plugin: Some(plugin.plugin.name().to_owned()),
                         message: format!("tool `{tool}` is left out: {reason}"),
                         hint: None,
                     }));
@@ -214,7 +224,7 @@ impl Loader<'_> {
         let pinned = self.policy.plugin(&manifest.name).and_then(|entry| entry.digest.as_deref());
         if let Some(text) = pinned {
             return text.parse().map_err(|cause| PluginProblem {
-                plugin: manifest.name.clone(),
+                plugin: Some(manifest.name.clone()),
                 message: format!("its entry in `{}`: {cause}", self.policy.file().display()),
                 hint: None,
             });
@@ -232,7 +242,7 @@ impl Loader<'_> {
         match self.policy.admit(&manifest.name, &digest.to_string(), &manifest.ask, is_first_party) {
             Admission::Granted(grant) => Ok(grant),
             Admission::Refused { reason, lines } => Err(PluginProblem {
-                plugin: manifest.name.clone(),
+                plugin: Some(manifest.name.clone()),
                 message: format!("not loaded: {reason}"),
                 hint: self.policy.remedy(&manifest.name, folder, &lines),
             }),
@@ -250,19 +260,19 @@ impl LoadedPlugin {
 pub fn digest_of(folder: &Path, manifest: &Manifest) -> Result<Digest, PluginProblem> {
     let path = folder.join(&manifest.component);
     Digest::of_file(&path).map_err(|cause| PluginProblem {
-        plugin: manifest.name.clone(),
+        plugin: Some(manifest.name.clone()),
         message: format!("cannot read `{}`: {cause}", path.display()),
         hint: Some("build the component, or correct `component` in plugin.toml".to_owned()),
     })
 }
 
 pub(crate) fn problem_of(plugin: &str, error: &LoadError) -> PluginProblem {
-    PluginProblem { plugin: plugin.to_owned(), message: crate::words::chain(error), hint: error.hint() }
+    PluginProblem { plugin: Some(plugin.to_owned()), message: crate::words::chain(error), hint: error.hint() }
 }
 
 fn changed_while_loading(name: &str) -> PluginProblem {
     PluginProblem {
-        plugin: name.to_owned(),
+        plugin: Some(name.to_owned()),
         message: "its component changed while it was being loaded".to_owned(),
         hint: Some("start again once it is built".to_owned()),
     }
@@ -270,7 +280,7 @@ fn changed_while_loading(name: &str) -> PluginProblem {
 
 fn json_of(name: &str, table: &toml::Table) -> Result<serde_json::Value, PluginProblem> {
     serde_json::to_value(table).map_err(|cause| PluginProblem {
-        plugin: name.to_owned(),
+        plugin: Some(name.to_owned()),
         message: format!("its configuration cannot be written as JSON: {cause}"),
         hint: None,
     })
