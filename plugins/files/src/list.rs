@@ -99,7 +99,7 @@ impl Listing<'_> {
             }
             Ok(metadata) if metadata.file_type().is_symlink() => self.line(format!("{name}@")),
             Ok(metadata) => self.line(format!("{name} ({} bytes)", metadata.len())),
-            Err(error) => self.line(format!("{name} [{error}]")),
+            Err(error) => self.line(format!("{name} [{}]", Failure::from(error))),
         }
     }
 

@@ -58,9 +58,12 @@ impl Failure {
     /// `NotFound` becomes [`Failure::NotFound`]; missing rights become [`Failure::Denied`]; a bad name or a folder
     /// where a file was meant becomes [`Failure::InvalidArguments`].
     pub fn io(doing: &str, error: &io::Error) -> Self {
+        Self::of(error.kind(), format!("cannot {doing}: {}", words(error)))
+    }
+
+    fn of(kind: io::ErrorKind, message: String) -> Self {
         use io::ErrorKind as Kind;
-        let message = format!("cannot {doing}: {error}");
-        match error.kind() {
+        match kind {
             Kind::NotFound => Self::NotFound(message),
             Kind::PermissionDenied | Kind::ReadOnlyFilesystem => Self::Denied(message),
             Kind::InvalidInput | Kind::IsADirectory | Kind::NotADirectory | Kind::DirectoryNotEmpty => {
@@ -91,8 +94,37 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+/// For a bare `?`. It cannot say what was being done, so [`Failure::io`] makes the better message.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        Self::io("go on", &error)
+        Self::of(error.kind(), words(&error))
+    }
+}
+
+/// The error without ` (os error 44)`: a guest's numbers are WASI's, and mean something else to whoever looks them up.
+fn words(error: &io::Error) -> String {
+    let text = error.to_string();
+    match error.raw_os_error().and_then(|code| text.strip_suffix(&format!(" (os error {code})"))) {
+        Some(words) => words.to_owned(),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_io_error_has_words_and_no_number() {
+        let error = io::Error::from_raw_os_error(2);
+        let expected = Failure::NotFound("cannot read `a`: No such file or directory".to_owned());
+        assert_eq!(Failure::io("read `a`", &error), expected);
+        assert_eq!(Failure::from(error), Failure::NotFound("No such file or directory".to_owned()));
+    }
+
+    #[test]
+    fn an_error_without_a_number_stays_as_it_is() {
+        let error = io::Error::other("the end (os error 9)");
+        assert_eq!(Failure::from(error), Failure::Other("the end (os error 9)".to_owned()));
     }
 }
