@@ -8,6 +8,8 @@
 mod stand_in;
 #[cfg(target_arch = "wasm32")]
 mod wasi;
+#[cfg(target_arch = "wasm32")]
+mod words;
 
 #[cfg(not(target_arch = "wasm32"))]
 pub use stand_in::stand_in_for_test;

@@ -1,5 +1,6 @@
 //! The client over `wasi:http/outgoing-handler`.
 
+use super::words::words;
 use super::{Request, Response, Target};
 use crate::Failure;
 use wasip2::http::outgoing_handler;
@@ -129,13 +130,15 @@ fn lost(request: &Request, what: &str) -> Failure {
 }
 
 fn refused(request: &Request, code: &ErrorCode) -> Failure {
-    let message = format!("{} {}: {code:?}", request.method, request.url);
+    let message = format!("{} {}: {}", request.method, request.url, words(code));
     match code {
         ErrorCode::HttpRequestDenied
         | ErrorCode::DestinationIpProhibited
         | ErrorCode::DestinationIpUnroutable => Failure::Denied(format!(
-            "{} {}: this address is not granted to the plugin ({code:?})",
-            request.method, request.url
+            "{} {}: this address is not granted to the plugin ({})",
+            request.method,
+            request.url,
+            words(code)
         )),
         ErrorCode::DestinationNotFound | ErrorCode::DnsError(_) => Failure::NotFound(message),
         ErrorCode::HttpRequestMethodInvalid
@@ -155,6 +158,6 @@ fn refused(request: &Request, code: &ErrorCode) -> Failure {
         | ErrorCode::TlsCertificateError
         | ErrorCode::TlsAlertReceived(_) => Failure::unavailable(message),
         // Everything else may have come after the request was sent.
-        _ => lost(request, &format!("{code:?}")),
+        _ => lost(request, &words(code)),
     }
 }
