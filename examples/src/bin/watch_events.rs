@@ -1,4 +1,5 @@
-//! Everything that observers can see of a turn, and an interrupt: events of two sessions on one bus.
+//! Everything that observers can see of a turn: events of two sessions on one bus. The second turn is interrupted, which may
+//! come too late: a recorded model answers at once.
 //!
 //! `cargo run -p hames-examples --bin watch_events`
 
@@ -36,7 +37,7 @@ async fn main() -> anyhow::Result<()> {
     let (first, second) = (harness.session()?, harness.session()?);
     let one = first.run("Say something.").await;
     let other = second.run("Say something too.").await;
-    // What Ctrl+C does in the CLI. The turn has its one end all the same: `Interrupted`, or what it reached before.
+    // What Ctrl+C does in the CLI. The turn has its one end all the same: `Interrupted`, or `Completed` where it was faster.
     other.interrupt();
     one.end().await?;
     other.end().await?;
