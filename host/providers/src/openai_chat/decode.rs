@@ -197,16 +197,15 @@ impl PartialReply {
                 continue;
             };
             for (key, value) in new {
-                let joined = match (known.get(key), value) {
-                    (_, Value::Null) => continue,
-                    (Some(Value::String(old)), Value::String(new))
-                        if matches!(key.as_str(), "text" | "summary" | "data") =>
-                    {
-                        Value::String(format!("{old}{new}"))
-                    }
-                    (_, value) => value.clone(),
-                };
-                known.insert(key.clone(), joined);
+                // In place: a long detail comes in very many pieces.
+                if matches!(key.as_str(), "text" | "summary" | "data")
+                    && let Some(Value::String(old)) = known.get_mut(key)
+                    && let Value::String(new) = value
+                {
+                    old.push_str(new);
+                } else if !value.is_null() {
+                    known.insert(key.clone(), value.clone());
+                }
             }
         }
     }
