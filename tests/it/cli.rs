@@ -143,6 +143,33 @@ fn output_that_cannot_be_written_is_told() {
     assert_eq!(output.status.code(), Some(2));
 }
 
+#[test]
+fn a_turn_that_does_not_stop_is_left_when_told_twice() {
+    let home = Home::new();
+    let recorded = home.recording(READS_AND_WRITES);
+    // Somebody holds the file in which actions are counted: the gate waits for it, deaf to the fence.
+    home.write("state/actions", "");
+    let held = std::fs::File::open(home.path("state/actions")).unwrap();
+    held.lock().unwrap();
+    let mut child = home
+        .command(["run", &recorded, "--approve", "always", "--json", "write"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut events = BufReader::new(child.stdout.take().unwrap()).lines();
+    events.find(|line| line.as_ref().unwrap().contains("\"cost_updated\"")).unwrap().unwrap();
+    let pid = rustix::process::Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+    let status = loop {
+        // Signals that come together count as one.
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+    };
+    assert_eq!(status.code(), Some(143));
+}
+
 /// A server whose reply begins and then stalls.
 async fn stalling_server() -> ModelServer {
     let begins = SseReply::new().delta(&serde_json::json!({"content": "Begin. "})).without_done();

@@ -1,5 +1,5 @@
 //! Signals. The first Ctrl+C interrupts the turn, a second within two seconds leaves with 130; SIGTERM interrupts the
-//! turn and ends the program with 143.
+//! turn and ends the program with 143, a second one at once.
 
 use std::io::{Write, stdin, stdout};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -87,14 +87,14 @@ impl Interrupts {
     }
 
     fn terminated(&self) {
-        let turn = {
+        let (is_first, turn) = {
             let mut state = self.state();
-            state.is_terminated = true;
-            state.turn.clone()
+            (!std::mem::replace(&mut state.is_terminated, true), state.turn.clone())
         };
         match turn {
-            Some(turn) => turn.interrupt(),
-            None => self.leave(TERMINATED),
+            Some(turn) if is_first => turn.interrupt(),
+            // Told twice: the turn does not come to its end.
+            Some(_) | None => self.leave(TERMINATED),
         }
     }
 
