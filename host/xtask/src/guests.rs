@@ -6,7 +6,7 @@
 
 use crate::setup::{self, TARGET, Toolchain};
 use crate::workspace::{Workspace, cargo};
-use crate::{process, wit};
+use crate::{process, progress, wit};
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -40,10 +40,13 @@ pub(crate) fn build_with(workspace: &Workspace, toolchain: &Toolchain) -> anyhow
     let folder = workspace.target.join("plugins");
     let mut plugins = Vec::new();
     for guests in workspaces(workspace)? {
+        let shown = guests.folder.strip_prefix(&workspace.root).unwrap_or(&guests.folder).display();
+        progress::say(&format!("building `{shown}` for {TARGET} …"));
         process::run(
             guests
                 .cargo(workspace)
-                .args(["build", "--quiet", "--release", "--locked", "--target", TARGET])
+                .args(["build", "--release", "--locked", "--target", TARGET])
+                .args(progress::of_cargo())
                 .env("RUSTC", &toolchain.rustc),
         )?;
         for package in guests.plugins(workspace)? {

@@ -1,12 +1,17 @@
 //! What a person sees while a command works. All of it on stderr.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::time::Instant;
 
 /// One line.
 pub(crate) fn say(message: &str) {
     // silent: nobody is listening
     let _ = writeln!(std::io::stderr().lock(), "xtask: {message}");
+}
+
+/// How cargo is to report a long build: with its own progress where somebody watches, else not, so that logs stay short.
+pub(crate) fn of_cargo() -> &'static [&'static str] {
+    if std::io::stderr().is_terminal() { &[] } else { &["--quiet"] }
 }
 
 /// The cause chain of an error on one line each; a cause may carry its own `hint:` lines.
