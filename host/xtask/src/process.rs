@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// How much of a failed program's stderr goes into the error.
 const TOLD_LINES: usize = 12;
 
-/// The line that a person would type.
+/// The line that a person would type, for messages: the program without its folder.
 pub(crate) fn shown(command: &Command) -> String {
     let name = |word: &OsStr| Path::new(word).file_name().unwrap_or(word).to_string_lossy().into_owned();
     let mut line = name(command.get_program());
@@ -18,6 +18,38 @@ pub(crate) fn shown(command: &Command) -> String {
         line.push_str(&argument.to_string_lossy());
     }
     line
+}
+
+/// The line that does the same when it is pasted into a shell, wherever that is. Paths below the folder that it runs in
+/// are relative to it: shorter.
+pub(crate) fn pasteable(command: &Command) -> String {
+    let folder = command.get_current_dir();
+    let word = |word: &OsStr| match folder.and_then(|folder| Path::new(word).strip_prefix(folder).ok()) {
+        Some(below) => quoted(below.as_os_str()),
+        None => quoted(word),
+    };
+    let mut words = Vec::new();
+    if let Some(folder) = folder
+        && !std::env::current_dir().is_ok_and(|here| here == folder)
+    {
+        words.push(format!("cd {} &&", quoted(folder.as_os_str())));
+    }
+    for (name, value) in command.get_envs() {
+        words.extend(value.map(|value| format!("{}={}", name.to_string_lossy(), word(value))));
+    }
+    words.push(word(command.get_program()));
+    words.extend(command.get_args().map(word));
+    words.join(" ")
+}
+
+/// One word of a POSIX shell.
+fn quoted(word: &OsStr) -> String {
+    let word = word.to_string_lossy();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.into_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// Runs it with our stdout and stderr.
@@ -74,4 +106,18 @@ pub(crate) fn run_within(command: &mut Command, limit: Duration) -> anyhow::Resu
 pub(crate) fn is_on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_can_be_pasted() {
+        let mut command = Command::new("/a/target/debug/hames");
+        command.arg("run").arg("Who's there, and why?").env("STATE", "/a/b c").current_dir("/a");
+        let expected = r"cd /a && STATE='b c' target/debug/hames run 'Who'\''s there, and why?'";
+        assert_eq!(pasteable(&command), expected);
+        assert_eq!(shown(&command), "hames run Who's there, and why?");
+    }
 }
