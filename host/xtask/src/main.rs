@@ -69,7 +69,7 @@ enum WitCommand {
 fn run(cli: Cli) -> anyhow::Result<()> {
     let workspace = Workspace::find()?;
     match cli.command {
-        Command::Setup { from } => setup::ensure(&workspace, from).map(|_| ()),
+        Command::Setup { from } => setup::run(&workspace, from),
         Command::Guests => guests::build(&workspace).map(|_| ()),
         Command::Wit(WitCommand::Check) => wit::check(&workspace),
         Command::Test { from_debian_check } => test::run(&workspace, from_debian_check),

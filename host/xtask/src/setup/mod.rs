@@ -49,6 +49,13 @@ impl Way {
     }
 }
 
+/// The command: finds one and says which.
+pub(crate) fn run(workspace: &Workspace, from: Option<Way>) -> anyhow::Result<()> {
+    let toolchain = ensure(workspace, from)?;
+    say(&format!("{} for {TARGET}: {}", toolchain.version, toolchain.rustc.display()));
+    Ok(())
+}
+
 /// A compiler that was seen to compile a component. Fast when one is already there.
 pub(crate) fn ensure(workspace: &Workspace, from: Option<Way>) -> anyhow::Result<Toolchain> {
     let setup = Setup { workspace, prefix: prefix(workspace)? };
