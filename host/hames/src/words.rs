@@ -18,7 +18,7 @@ pub(crate) fn chain(error: &dyn Error) -> String {
 }
 
 /// `1 tool`, `2 tools`.
-pub(crate) fn counted<N: std::fmt::Display + PartialEq + From<u8>>(number: N, thing: &str) -> String {
+pub(crate) fn counted<N: Copy + std::fmt::Display + PartialEq + From<u8>>(number: N, thing: &str) -> String {
     let ending = if number == N::from(1) { "" } else { "s" };
     format!("{number} {thing}{ending}")
 }

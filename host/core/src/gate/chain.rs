@@ -258,7 +258,7 @@ fn unknown_tool(attempt: &Attempt<'_>) -> ToolFailure {
 }
 
 fn allow_hint(tool: &str) -> String {
-    format!("to allow it, add to policy.toml: [tools]\n{tool} = \"allow\"")
+    format!("to allow it, add to policy.toml:\n[tools]\n{tool} = \"allow\"")
 }
 
 /// The failure of a call that the fence kept from starting.

@@ -35,7 +35,7 @@ async fn nobody_there_means_no_and_the_reason_prints_the_line_that_allows_it() {
     let told = rig.say("go").await;
     assert!(told.outcomes()[0].contains("NotApproved"));
     let text = &rig.results()[0].text;
-    assert!(text.contains("hint: to allow it, add to policy.toml: [tools]\nwrite = \"allow\""), "{text}");
+    assert!(text.contains("hint: to allow it, add to policy.toml:\n[tools]\nwrite = \"allow\""), "{text}");
     assert_eq!(write.calls(), []);
 }
 

@@ -108,28 +108,63 @@ pub(super) fn read_optional(path: &Path) -> Result<Option<String>, ConfigError> 
 /// Parses a file, turning serde's words into ours.
 pub(super) fn parse<T: serde::de::DeserializeOwned>(file: &Path, text: &str) -> Result<T, ConfigError> {
     toml::from_str(text).map_err(|error| {
-        let place = Place::in_text(file, text, error.span().map_or(0, |span| span.start));
         let message = error.message();
+        let start = error.span().map_or(0, |span| span.start);
+        let place = Place::in_text(file, text, start);
         // Only the wording is taken from the message; that it is an error was decided by its being one.
         let mut names = message.split('`').skip(1).step_by(2);
         let (unknown, expected) = (names.next().unwrap_or_default(), names);
         let is_unknown_key = message.starts_with("unknown field");
+        if message == "duplicate key" {
+            let key = error.span().and_then(|span| text.get(span)).unwrap_or_default();
+            let message = format!("duplicate key `{key}`: it is set above already");
+            return ConfigError::Parse { place, message, nearest: None };
+        }
         if !is_unknown_key && !message.starts_with("unknown variant") {
             return ConfigError::Parse { place, message: lower_first(message), nearest: None };
         }
         let expected: Vec<&str> = expected.collect();
         let nearest = nearest_name(unknown, &expected).map(str::to_owned);
         let known = expected.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        // An error of a checked table carries the table's place: go on to the line of the key.
+        let place = match line_of_key(text, start, unknown).filter(|_| is_unknown_key) {
+            Some(offset) => Place::in_text(file, text, offset),
+            None => place,
+        };
         let what = if is_unknown_key { "unknown key" } else { "unknown value" };
         let message = format!("{what} `{unknown}`, known here: {known}");
         ConfigError::Parse { place, message, nearest }
     })
 }
 
+/// Where `key` is set in the table whose header stands at `start`; `None` if the key itself stands there.
+fn line_of_key(text: &str, start: usize, key: &str) -> Option<usize> {
+    let table = text.get(start..).filter(|rest| rest.starts_with('[') && !key.is_empty())?;
+    let mut offset = start;
+    for (number, line) in table.split_inclusive('\n').enumerate() {
+        let is_header = line.trim_start().starts_with('[');
+        if number > 0 && is_header {
+            return None;
+        }
+        let after = line.trim_start().strip_prefix(key).map(str::trim_start);
+        if after.is_some_and(|after| after.starts_with('=')) {
+            return Some(offset + line.len() - line.trim_start().len());
+        }
+        offset += line.len();
+    }
+    None
+}
+
+/// A file that was named and is not there.
+pub(super) fn absent(path: &Path) -> ConfigError {
+    let source = std::io::Error::new(std::io::ErrorKind::NotFound, "no such file");
+    ConfigError::Read { path: path.to_owned(), source }
+}
+
 /// The candidate that looks most like `name`, if any does.
 pub(crate) fn nearest_name<'a>(name: &str, candidates: &[&'a str]) -> Option<&'a str> {
     /// Below this two words have nothing to do with each other.
-    const SIMILAR: f64 = 0.7;
+    const SIMILAR: f64 = 0.8;
     candidates
         .iter()
         .map(|candidate| (strsim::jaro_winkler(name, candidate), *candidate))

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use hames_core::gate::{Action, CallPolicy, Capabilities, EffectActions};
 use serde::{Deserialize, Serialize};
 
-use super::error::{ConfigError, parse, read_optional};
+use super::error::{ConfigError, absent, parse, read_optional};
 use super::secret::{self, Secret};
 use super::{Environment, pins};
 
@@ -99,8 +99,14 @@ impl Policy {
             Err(problem) => Self::refuse_everything(file, problem),
         };
         if let Some(text) = environment.var("HAMES_MAX_ACTIONS_PER_HOUR") {
-            // Fails closed: a number that makes no sense allows no action.
-            policy.max_actions_per_hour = text.parse().unwrap_or(0);
+            match text.parse() {
+                Ok(number) => policy.max_actions_per_hour = number,
+                // Fails closed: who set a bound did not mean to have none.
+                Err(_) if policy.problem.is_none() => {
+                    policy = Self::refuse_everything(file, wrong_number(text))
+                }
+                Err(_) => {}
+            }
         }
         policy
     }
@@ -244,11 +250,16 @@ fn read(file: &Path, is_named: bool) -> Result<RawPolicy, ConfigError> {
             pins::check(file, &text)?;
             Ok(raw)
         }
-        None if is_named => {
-            let source = std::io::ErrorKind::NotFound.into();
-            Err(ConfigError::Read { path: file.to_owned(), source })
-        }
+        None if is_named => Err(absent(file)),
         None => Ok(RawPolicy::default()),
+    }
+}
+
+fn wrong_number(text: &str) -> ConfigError {
+    ConfigError::Value {
+        origin: "HAMES_MAX_ACTIONS_PER_HOUR".to_owned(),
+        message: format!("`{}` is no whole number", text.chars().take(40).collect::<String>()),
+        hint: Some("use a number such as 60; 0 allows no action".to_owned()),
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use hames_core::types::TurnLimits;
 
-use super::error::{ConfigError, Place, nearest_name, parse, read_optional};
+use super::error::{ConfigError, Place, absent, nearest_name, parse, read_optional};
 use super::limits::widen;
 use super::raw::{ApproveMode, PluginLimits, RawConfig, RawProvider};
 use super::secret::{self, Secret};
@@ -158,10 +158,7 @@ impl Settings {
 
         let user: RawConfig = match read_optional(&user_file)? {
             Some(text) => parse(&user_file, &text)?,
-            None if overrides.config.is_some() => {
-                let source = std::io::ErrorKind::NotFound.into();
-                return Err(ConfigError::Read { path: user_file, source });
-            }
+            None if overrides.config.is_some() => return Err(absent(&user_file)),
             None => RawConfig::default(),
         };
         // A workspace that is the folder of the user's own file (say, `~/.config/hames`) is not read twice.

@@ -198,6 +198,9 @@ fn credentials_are_references() {
     assert_eq!(format!("{:?}", settings.provider_key("a").unwrap()), "Some(***)");
 }
 
+const ONE: &str = "blake3:1111111111111111111111111111111111111111111111111111111111111111";
+const OTHER: &str = "blake3:2222222222222222222222222222222222222222222222222222222222222222";
+
 fn ask() -> Capabilities {
     let fs = FsCapability { path: ".".into(), mode: FsMode::ReadWrite, reason: Some("why".into()) };
     Capabilities { fs: vec![fs], ..Capabilities::default() }
@@ -210,15 +213,17 @@ fn policy(text: &str) -> Policy {
 #[test]
 fn first_party_plugins_have_defaults_and_others_need_a_pinned_entry() {
     let policy = Policy::built_in();
-    let Admission::Granted(files) = policy.admit("files", "blake3:1", &ask(), true) else { panic!() };
+    let Admission::Granted(files) = policy.admit("files", ONE, &ask(), true) else { panic!() };
     assert_eq!(files.fs.first().unwrap().mode, FsMode::ReadWrite);
-    let Admission::Granted(fetch) = policy.admit("http-fetch", "blake3:1", &ask(), true) else { panic!() };
+    let Admission::Granted(fetch) = policy.admit("http-fetch", ONE, &ask(), true) else { panic!() };
     assert_eq!(fetch.worst_effect(), Effect::External);
     // The name alone is worth nothing.
-    let Admission::Refused { lines, .. } = policy.admit("files", "blake3:1", &ask(), false) else { panic!() };
+    let Admission::Refused { lines, .. } = policy.admit("files", ONE, &ask(), false) else { panic!() };
     assert_eq!(
         lines,
-        "[plugins.files]\ndigest = \"blake3:1\"\n\n[[plugins.files.grant.fs]]\npath = \".\"\nmode = \"rw\"\n"
+        format!(
+            "[plugins.files]\ndigest = \"{ONE}\"\n\n[[plugins.files.grant.fs]]\npath = \".\"\nmode = \"rw\"\n"
+        )
     );
     // The lines that are printed are the lines that work.
     let granted = self::policy(&lines);
@@ -226,14 +231,12 @@ fn first_party_plugins_have_defaults_and_others_need_a_pinned_entry() {
         fs: vec![FsCapability { reason: None, ..ask().fs.remove(0) }],
         ..Capabilities::default()
     };
-    assert_eq!(granted.admit("files", "blake3:1", &ask(), false), Admission::Granted(expected));
-    let Admission::Refused { reason, .. } = granted.admit("files", "blake3:2", &ask(), false) else {
-        panic!()
-    };
+    assert_eq!(granted.admit("files", ONE, &ask(), false), Admission::Granted(expected));
+    let Admission::Refused { reason, .. } = granted.admit("files", OTHER, &ask(), false) else { panic!() };
     assert!(reason.contains("changed"), "{reason}");
-    let Admission::Refused { .. } = granted.admit("files", "blake3:2", &ask(), true) else { panic!() };
+    let Admission::Refused { .. } = granted.admit("files", OTHER, &ask(), true) else { panic!() };
     let unpinned = self::policy("[plugins.x]\n");
-    assert!(matches!(unpinned.admit("x", "blake3:1", &ask(), false), Admission::Refused { .. }));
+    assert!(matches!(unpinned.admit("x", ONE, &ask(), false), Admission::Refused { .. }));
 }
 
 #[test]
@@ -246,7 +249,7 @@ fn an_unusable_policy_refuses_everything() {
     assert!(problem.to_string().contains("policy.toml:3:1: unknown key `externel`"), "{problem}");
     assert_eq!(problem.hint().unwrap(), "did you mean `external`?");
     assert_eq!(policy.calls.decide("read_file", Effect::Read).action, Action::Deny);
-    assert!(matches!(policy.admit("files", "blake3:1", &ask(), true), Admission::Refused { .. }));
+    assert!(matches!(policy.admit("files", ONE, &ask(), true), Admission::Refused { .. }));
     // So does one that a person named and that is not there.
     let missing = Policy::load(&home.path("nowhere.toml"), true, &home.environment(&[]));
     assert_eq!(missing.calls.decide("read_file", Effect::Read).action, Action::Deny);
