@@ -3,6 +3,7 @@
 //!
 //! Turns [`Settings`] into a provider of `hames-providers`. Nothing is contacted unless nothing at all was chosen.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -37,6 +38,20 @@ pub enum ProviderChoiceError {
         name: String,
         /// The variable that is looked at.
         variable: &'static str,
+    },
+    /// A configured credential would be readable on the way.
+    #[error("the API key of provider `{name}` is not sent to `{base_url}`: plain HTTP to another machine")]
+    KeyInClear {
+        /// The provider.
+        name: String,
+        /// The address.
+        base_url: String,
+    },
+    /// A model alone does not tell whom to ask.
+    #[error("`{model}` names no provider, no API key is in the environment, no local server answers")]
+    NoProvider {
+        /// The model.
+        model: String,
     },
     /// A provider of the user's own without an address.
     #[error("provider `{name}` has no `base_url`")]
@@ -75,8 +90,8 @@ impl ProviderChoiceError {
         match self {
             Self::NothingFound => Some(
                 "do one of these:\n  export OPENAI_API_KEY=…          (or OPENROUTER_API_KEY, GEMINI_API_KEY, …)\n  \
-                 start Ollama or llama.cpp on its usual port\n  hames run --model openai/MODEL --base-url \
-                 http://HOST:PORT/v1 \"…\""
+                 start Ollama or llama.cpp on its usual port\n  add `--model MODEL --base-url \
+                 http://HOST:PORT/v1` for any other server"
                     .to_owned(),
             ),
             Self::UnknownProvider { nearest, .. } => Some(match nearest {
@@ -84,6 +99,14 @@ impl ProviderChoiceError {
                 None => format!("known: {}; define others as [providers.NAME] in hames.toml", all_names().join(", ")),
             }),
             Self::NoKey { variable, .. } => Some(format!("export {variable}=…")),
+            Self::KeyInClear { .. } => Some(
+                "use `https://`, or an address of this machine or of a private network (such as 192.168.0.2)"
+                    .to_owned(),
+            ),
+            Self::NoProvider { model } => Some(format!(
+                "write the provider before it, as in `openai/{model}` (known: {}), or add `--base-url`",
+                all_names().join(", ")
+            )),
             Self::NoBaseUrl { name } => Some(format!("set `base_url` under [providers.{name}] in hames.toml")),
             Self::NoModel { name } => Some(format!("add `--model {name}/MODEL`, or set `model` in hames.toml")),
             Self::Config(error) => error.hint(),
@@ -147,7 +170,10 @@ pub async fn choose(settings: &Settings) -> Result<ProviderChoice, ProviderChoic
             return Ok(chosen(OpenAiChatOptions::new(server.id, server.base_url), model, reason)?);
         }
     }
-    Err(ProviderChoiceError::NothingFound)
+    Err(match model {
+        Some(model) => ProviderChoiceError::NoProvider { model },
+        None => ProviderChoiceError::NothingFound,
+    })
 }
 
 /// `ollama/x` for provider `ollama` is `x`. OpenRouter's own models really begin with its name.
@@ -225,15 +251,18 @@ fn key(
     base_url: &str,
 ) -> Result<Option<ApiKey>, ProviderChoiceError> {
     if let Some(key) = settings.provider_key(name)? {
+        // Fails closed: whoever wrote `http://` for a public address did not mean to publish the key.
+        if !is_https(base_url) && !is_private(base_url) {
+            let base_url = base_url.to_owned();
+            return Err(ProviderChoiceError::KeyInClear { name: name.to_owned(), base_url });
+        }
         return Ok(Some(ApiKey::new(key.expose())));
     }
     let Some(known) = known else { return Ok(None) };
     let in_environment = settings.environment().var(known.key_variable);
     match in_environment {
         // A key found by itself is not sent in the clear over a network.
-        Some(key) if base_url.starts_with("https://") || is_this_machine(base_url) => {
-            Ok(Some(ApiKey::new(key)))
-        }
+        Some(key) if is_https(base_url) || is_this_machine(base_url) => Ok(Some(ApiKey::new(key))),
         None if base_url == known.base_url => {
             Err(ProviderChoiceError::NoKey { name: name.to_owned(), variable: known.key_variable })
         }
@@ -241,10 +270,35 @@ fn key(
     }
 }
 
+fn is_https(base_url: &str) -> bool {
+    base_url.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://"))
+}
+
 fn is_this_machine(base_url: &str) -> bool {
-    let host =
-        base_url.strip_prefix("http://").unwrap_or_default().split(['/', ':']).next().unwrap_or_default();
-    host == "localhost" || host.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback())
+    let Some(host) = host_of(base_url) else { return false };
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// This machine, or one that is reached without crossing the public network.
+fn is_private(base_url: &str) -> bool {
+    let address = host_of(base_url).and_then(|host| host.parse::<IpAddr>().ok());
+    is_this_machine(base_url)
+        || address.is_some_and(|address| match address {
+            IpAddr::V4(address) => address.is_private() || address.is_link_local(),
+            IpAddr::V6(address) => address.is_unique_local() || address.is_unicast_link_local(),
+        })
+}
+
+/// The host of a plain `http://` address. Fails closed: with a user name in front there is none.
+fn host_of(base_url: &str) -> Option<&str> {
+    let authority = base_url.strip_prefix("http://")?.split(['/', '\\', '?', '#']).next()?;
+    if authority.contains('@') {
+        return None;
+    }
+    match authority.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').map(|(host, _)| host),
+        None => authority.split(':').next(),
+    }
 }
 
 fn chosen(

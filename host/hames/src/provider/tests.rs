@@ -14,7 +14,7 @@ async fn choose_with(
     let home = tempfile::tempdir().unwrap();
     std::fs::write(
         home.path().join("hames.toml"),
-        "[providers.mine]\nbase_url = \"http://127.0.0.1:9/v1\"\n",
+        "[providers.mine]\nbase_url = \"http://127.0.0.1:9/v1\"\n[providers.keyed]\napi_key = \"env:KEY\"\n",
     )
     .unwrap();
     let dir = home.path().display().to_string();
@@ -74,4 +74,36 @@ async fn what_is_missing_is_said_exactly() {
     assert!(
         choose_with(&[], None, Some("recorded:nowhere"), None).await.starts_with("cannot read the recording")
     );
+}
+
+#[tokio::test]
+async fn a_configured_key_does_not_cross_the_public_network_in_the_clear() {
+    let vars = [("KEY", "k")];
+    for safe in [
+        "https://m.example",
+        "HTTPS://m.example",
+        "http://localhost:1",
+        "http://[::1]:1/v1",
+        "http://10.0.0.2:1",
+    ] {
+        let chosen = choose_with(&vars, Some("m"), Some("keyed"), Some(safe)).await;
+        assert_eq!(chosen, "keyed m", "{safe}");
+    }
+    for open in
+        ["http://m.example/v1", "http://localhost:x@m.example/", "http://localhost.example", "http://8.8.8.8"]
+    {
+        let refused = choose_with(&vars, Some("m"), Some("keyed"), Some(open)).await;
+        assert!(
+            refused.contains("is not sent to") && refused.contains("| use `https://`"),
+            "{open}: {refused}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_name_like_no_other_is_answered_with_all_of_them() {
+    let unknown = choose_with(&[], Some("m"), Some("nope"), None).await;
+    assert!(unknown.contains("known: openai") && unknown.contains("[providers.NAME]"), "{unknown}");
+    let error = ProviderChoiceError::NoProvider { model: "gpt-x".to_owned() };
+    assert!(error.hint().unwrap().contains("`openai/gpt-x`"), "{error}");
 }
