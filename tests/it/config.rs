@@ -28,6 +28,20 @@ fn files_that_are_wrong_are_named_with_line_and_nearest_key() {
 }
 
 #[test]
+fn a_named_file_that_is_not_there_is_said_in_words() {
+    let ran = Home::new().run(["--config", "nowhere.toml", "session", "list"]);
+    assert_eq!(ran.status, 1, "{}", ran.text());
+    assert!(ran.stderr.contains("nowhere.toml`: no such file\n"), "{}", ran.text());
+}
+
+#[test]
+fn a_tool_like_no_other_is_answered_for_a_person() {
+    let ran = Home::new().run(["plugin", "call", "zzz"]);
+    assert_eq!(ran.status, 1, "{}", ran.text());
+    assert!(ran.stderr.contains("hint: `hames plugin list` shows the tools"), "{}", ran.text());
+}
+
+#[test]
 fn a_home_folder_is_no_workspace() {
     let home = Home::new();
     let recorded = home.recording("[[exchange]]\nreply = { text = \"x\" }");

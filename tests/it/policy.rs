@@ -40,6 +40,57 @@ fn an_unusable_policy_refuses_every_call() {
 }
 
 #[test]
+fn an_unusable_value_is_one_error_with_its_place() {
+    let home = Home::new();
+    home.write("work/a.txt", "a\n");
+    let recorded = home.recording("[[exchange]]\nreply = { text = \"x\" }");
+    let mut command = home.command(["policy", "check"]);
+    let ran = crate::program::ran(command.env("HAMES_MAX_ACTIONS_PER_HOUR", "x"));
+    assert_eq!(ran.status, 1, "{}", ran.text());
+    assert!(ran.stderr.contains("HAMES_MAX_ACTIONS_PER_HOUR: `x` is no whole number"), "{}", ran.text());
+    for (policy, told) in [
+        ("[plugins.weather]\ndigest = \"blake3:1\"\n", "policy.toml:2:10: "),
+        ("[plugins.a]\n[plugins.a]\n", "duplicate key `a`"),
+    ] {
+        home.write("config/policy.toml", policy);
+        for arguments in [
+            vec!["policy", "check"],
+            vec!["plugin", "list"],
+            vec!["plugin", "call", "list_files"],
+            vec!["run", &recorded, "hi"],
+        ] {
+            let ran = home.run(&arguments);
+            assert_eq!(ran.status, 1, "{}", ran.text());
+            assert!(ran.stderr.starts_with("error: the policy is unusable"), "{}", ran.text());
+            assert!(ran.stderr.contains(told), "{}", ran.text());
+            assert!(!ran.stderr.contains("warning"), "{}", ran.text());
+        }
+    }
+}
+
+#[test]
+fn names_that_match_nothing_are_told_at_every_run() {
+    let home = Home::new();
+    home.write("config/policy.toml", "[tools]\nread_fil = \"deny\"\nzzz = \"deny\"\n");
+    home.write(
+        "config/hames.toml",
+        "[plugins]\ndisabled = [\"nope\", \"serch\"]\n[plugins.filez]\nlimits = { wall_ms = 9 }\n",
+    );
+    let recorded = home.recording("[[exchange]]\nreply = { text = \"x\" }");
+    let ran = home.run(["run", &recorded, "hi"]);
+    for told in [
+        "no tool named `read_fil` is there\nhint: did you mean `read_file`?",
+        "[plugins] disabled in hames.toml: no plugin named `nope` is there\n",
+        "no plugin named `serch` is there\nhint: did you mean `search`?",
+        "no plugin named `filez` is there\nhint: did you mean `files`?",
+    ] {
+        assert!(ran.stderr.contains(told), "{told}: {}", ran.text());
+    }
+    assert_eq!(ran.status, 0, "{}", ran.text());
+    assert_eq!(home.run(["policy", "check"]).status, 1);
+}
+
+#[test]
 fn a_foreign_plugin_needs_an_entry_that_pins_it() {
     let home = Home::new();
     // `search` under the user's own plugins: same bytes, but not from the bundle.

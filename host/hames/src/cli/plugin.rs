@@ -9,7 +9,7 @@ use hames_core::gate::{Approvals, Attempt, Capabilities, Writing};
 use hames_core::results::one_safe_line;
 use hames_core::tool::{CallContext, Invocation};
 use hames_core::types::{
-    AgentPath, CallId, Part, SessionId, ToolCall, ToolFailure, ToolOutput, ToolSpec, TurnId,
+    AgentPath, CallId, FailureKind, Part, SessionId, ToolCall, ToolFailure, ToolOutput, ToolSpec, TurnId,
 };
 use hames_wasm::{LoadOptions, Plugin, PluginSource, Sandbox, SandboxOptions, intersect};
 use serde_json::json;
@@ -27,6 +27,7 @@ pub(super) async fn plugin(
     command: &PluginCommand,
     interrupts: &Interrupts,
 ) -> Result<u8, CliError> {
+    start.usable_policy()?;
     match command {
         PluginCommand::List => list(start).await,
         PluginCommand::Inspect { plugin } => inspect(start, plugin).await,
@@ -247,7 +248,16 @@ async fn call(start: &Start, tool: &str, arguments: &str, interrupts: &Interrupt
     };
     let admitted = match admitted {
         Ok(admitted) => admitted,
-        Err(refused) => return Ok(failed(start, &refused.failure)),
+        Err(refused) => {
+            let is_unknown = refused.failure.kind == FailureKind::UnknownTool;
+            let failure = if is_unknown && toolbox.registry.nearest(tool).is_empty() {
+                // The gate's own hint is worded for a model.
+                refused.failure.with_hint("`hames plugin list` shows the tools")
+            } else {
+                refused.failure
+            };
+            return Ok(failed(start, &failure));
+        }
     };
     let invocation = Invocation {
         call_id: call.id.clone(),

@@ -10,6 +10,7 @@ use super::start::{CliError, Start};
 use crate::config::ApproveMode;
 
 pub(super) async fn policy(start: &Start, command: &PolicyCommand) -> Result<u8, CliError> {
+    start.usable_policy()?;
     match command {
         PolicyCommand::Check => check(start).await,
         PolicyCommand::Explain { tool } => explain(start, tool).await,
@@ -19,33 +20,16 @@ pub(super) async fn policy(start: &Start, command: &PolicyCommand) -> Result<u8,
 /// Reads the policy against what is there: entries and rules that match nothing are probably mistakes.
 async fn check(start: &Start) -> Result<u8, CliError> {
     let (policy, console) = (&start.policy, &start.console);
-    if policy.problem.is_some() {
-        // Told at the start already.
-        return Ok(1);
-    }
     let toolbox = start.builder().toolbox().await?;
-    let mut doubts = Vec::new();
-    for tool in policy.calls.by_tool.keys().filter(|tool| toolbox.registry.tool(tool).is_none()) {
-        let nearest = toolbox.registry.nearest(tool);
-        doubts.push((format!("[tools] {tool}: no tool of that name is loaded"), nearest.first().cloned()));
-    }
-    let names: Vec<&str> = toolbox.plugins.iter().map(|plugin| plugin.plugin.name()).collect();
-    for name in policy.plugin_names().filter(|name| !names.contains(name)) {
-        let is_refused = toolbox.problems.iter().any(|problem| problem.plugin.as_deref() == Some(name));
-        if !is_refused {
-            let nearest = crate::config::nearest_name(name, &names).map(str::to_owned);
-            doubts.push((format!("[plugins.{name}]: no plugin of that name is there"), nearest));
-        }
-    }
     if console.is_json() {
-        let doubts: Vec<_> =
-            doubts.iter().map(|(text, nearest)| json!({"message": text, "nearest": nearest})).collect();
         let problems: Vec<_> = toolbox
             .problems
             .iter()
-            .map(|problem| json!({"plugin": problem.plugin, "message": problem.message}))
+            .map(
+                |problem| json!({"plugin": problem.plugin, "message": problem.message, "hint": problem.hint}),
+            )
             .collect();
-        console.json(&json!({"source": policy.calls.source, "doubts": doubts, "problems": problems}));
+        console.json(&json!({"source": policy.calls.source, "problems": problems}));
         return Ok(u8::from(!toolbox.problems.is_empty()));
     }
     let effects = policy.calls.by_effect;
@@ -68,10 +52,6 @@ async fn check(start: &Start) -> Result<u8, CliError> {
             plugin.plugin.name(),
             in_words(&plugin.effective)
         ));
-    }
-    for (message, nearest) in &doubts {
-        let hint = nearest.as_ref().map(|name| format!("did you mean `{name}`?"));
-        console.warning(message, hint.as_deref());
     }
     start.show_problems(&toolbox.problems);
     Ok(u8::from(!toolbox.problems.is_empty()))

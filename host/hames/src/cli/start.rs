@@ -76,11 +76,14 @@ impl Start {
         let settings = Settings::load(environment, overrides)?;
         let file = &settings.policy_file;
         let policy = Policy::load(&file.value, file.origin != Origin::Default, environment);
-        if let Some(problem) = &policy.problem {
-            let words = format!("the policy is unusable, everything is refused: {}", chain(&**problem));
-            console.warning(&words, problem.hint().as_deref());
-        }
         Ok(Self { settings, policy, console: console.clone() })
+    }
+
+    /// Refuses what a policy has to rule on when there is none to rule: one error in place of one per plugin.
+    pub(super) fn usable_policy(&self) -> Result<(), CliError> {
+        let Some(problem) = &self.policy.problem else { return Ok(()) };
+        let message = format!("the policy is unusable, everything is refused: {}", chain(&**problem));
+        Err(CliError::Input { message, hint: problem.hint() })
     }
 
     /// A builder with everything but provider and approver.
@@ -90,6 +93,7 @@ impl Start {
 
     /// Everything that a turn needs, and the desk at which approvals arrive.
     pub(super) async fn harness(&self) -> Result<(Harness, ApprovalDesk), CliError> {
+        self.usable_policy()?;
         let (approver, desk) = self.approver();
         let choice = crate::provider::choose(&self.settings).await?;
         let builder = self.builder().provider(choice.provider, choice.model).approver(approver);

@@ -19,7 +19,7 @@ use hames_wasm::{
 };
 
 use super::plugins::{self, LoadedPlugin, Loader, PluginProblem};
-use super::{Harness, Inner};
+use super::{Harness, Inner, unmatched};
 use crate::clock::SystemClock;
 use crate::config::{Environment, PluginSettings, Policy, Settings};
 use crate::error::HarnessError;
@@ -239,6 +239,9 @@ impl HarnessBuilder {
             settings: &self.plugin_settings,
         };
         let mut plugins = self.load_granted(&loader).await?;
+        let mut known = unmatched::names_of(&candidates);
+        known.extend(plugins.iter().map(|plugin| plugin.plugin.name().to_owned()));
+        problems.extend(unmatched::plugins(&self.policy, &self.plugin_settings, &known));
         let (loaded, more) = loader.load_all(candidates).await;
         plugins.extend(loaded);
         problems.extend(more);
@@ -257,6 +260,10 @@ impl HarnessBuilder {
         );
         let Loaded { plugins, mut problems, .. } = loaded;
         let registry = self.register(&plugins, results.as_ref(), &mut problems)?;
+        let is_unnarrowed =
+            self.plugin_settings.enabled.is_none() && self.plugin_settings.disabled.is_empty();
+        let is_whole = is_unnarrowed && problems.iter().all(|problem| problem.plugin.is_none());
+        problems.extend(unmatched::tools(&self.policy, &registry, is_whole));
         Ok(Toolbox { registry, gate, results, plugins, problems })
     }
 

@@ -7,6 +7,7 @@ mod builder;
 mod memory;
 pub mod plugins;
 mod turn;
+mod unmatched;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
