@@ -53,6 +53,8 @@ fn an_unusable_value_is_one_error_with_its_place() {
         ("[plugins.a]\n[plugins.a]\n", "duplicate key `a`"),
     ] {
         home.write("config/policy.toml", policy);
+        let doctor = home.run(["doctor"]).stdout;
+        assert_eq!(doctor.matches("plugin ").count(), 1, "{doctor}");
         for arguments in [
             vec!["policy", "check"],
             vec!["plugin", "list"],

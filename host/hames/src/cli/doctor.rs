@@ -132,6 +132,11 @@ async fn model(start: &Start) -> Vec<Line> {
 
 async fn plugins(start: &Start) -> Vec<Line> {
     let mut lines = Vec::new();
+    if start.policy.problem.is_some() {
+        lines.push(ill("plugin", "none is loaded: the policy is unusable"));
+        lines.extend(limits(start, None).await);
+        return lines;
+    }
     match start.builder().load().await {
         Ok(loaded) => {
             for plugin in &loaded.plugins {
@@ -145,8 +150,10 @@ async fn plugins(start: &Start) -> Vec<Line> {
                 ));
             }
             for problem in &loaded.problems {
-                let topic = if problem.plugin.is_some() { "plugin" } else { "problem" };
-                lines.push(ill(topic, problem.words()));
+                lines.push(match &problem.plugin {
+                    Some(plugin) => ill("plugin", format!("{plugin}: {}", problem.message)),
+                    None => ill("problem", problem.message.clone()),
+                });
             }
             lines.extend(limits(start, loaded.sandbox).await);
         }
