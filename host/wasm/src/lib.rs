@@ -11,6 +11,7 @@ mod cache;
 mod call;
 mod canaries;
 mod code;
+mod cost;
 mod digest;
 mod engine;
 mod error;

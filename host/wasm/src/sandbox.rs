@@ -10,6 +10,7 @@ use wasmtime::component::{Component, HasSelf, Linker};
 use crate::bindings::ToolPluginPre;
 use crate::bindings::hames::host::{context, log};
 use crate::cache::{Cache, Entry};
+use crate::cost;
 use crate::digest::Digest;
 use crate::engine::{EngineOptions, WasmEngine};
 use crate::error::{EngineError, LoadError, Warning};
@@ -176,6 +177,7 @@ impl Inner {
         digest: &Digest,
         wasm: &[u8],
     ) -> Result<Component, LoadError> {
+        cost::check(component, wasm)?;
         let compiled = Component::from_binary(self.engine.wasmtime(), wasm).map_err(|error| {
             LoadError::Invalid { component: component.to_owned(), reason: format!("{error:#}") }
         })?;

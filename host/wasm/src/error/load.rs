@@ -140,6 +140,16 @@ pub enum LoadError {
         /// The limit.
         allowed: u64,
     },
+    /// One function would keep the compiler busy for minutes.
+    #[error("`{component}` has a function with {locals} locals and {blocks} blocks, too much to compile")]
+    TooCostly {
+        /// Where it came from.
+        component: String,
+        /// Its local variables.
+        locals: u64,
+        /// Its blocks and branch targets.
+        blocks: u64,
+    },
     /// The operator's configuration of the plugin does not match the schema in its manifest.
     #[error("the configuration of `{plugin}` does not fit: {problem}")]
     InvalidConfig {
@@ -246,6 +256,7 @@ impl LoadError {
             }
             Self::LimitAboveEngine { engine_key, .. } => format!("raise `{engine_key}` or lower the limit"),
             Self::NeedsTooMuch { key, .. } => format!("raise `{key}`, if you trust the plugin with that much"),
+            Self::TooCostly { .. } => "build it with less inlining, or split the function".to_owned(),
             Self::InvalidConfig { .. } => "`hames plugin inspect` shows what the plugin can be told".to_owned(),
             Self::FuelNotMetered { .. } => "set `engine.fuel_metering = true`".to_owned(),
             Self::TooLarge { .. } => "strip debug information: `strip = \"debuginfo\"`".to_owned(),
