@@ -102,19 +102,3 @@ fn every_interface_that_is_said_to_be_linked_is() {
     let component = wasmtime::component::Component::new(&engine, wat::parse_str(wat).unwrap()).unwrap();
     assert!(linker.instantiate_pre(&component).is_err());
 }
-
-/// Run by hand (`--ignored --nocapture`): what opening a call costs, to be compared with a whole call of about 20 us.
-#[test]
-#[ignore = "a measurement"]
-fn opening_a_call_is_cheap() {
-    let temp = tempfile::tempdir().unwrap();
-    let effective = Capabilities { fs: vec![fs(".", FsMode::ReadWrite)], ..Capabilities::default() };
-    let grants = Grants::prepare("p", &effective, &sources(temp.path()), &Limits::default()).unwrap();
-    let start = std::time::Instant::now();
-    for _ in 0..10_000 {
-        std::hint::black_box(grants.open_call("call"));
-    }
-    let each = start.elapsed() / 10_000;
-    assert!(each < std::time::Duration::from_millis(1), "{each:?}");
-    let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("open_call: {each:?}\n").as_bytes());
-}
