@@ -1,8 +1,8 @@
 //! Configuration: the only place that reads configuration files and the environment.
 //!
-//! Raw files ([`raw`]) become checked [`Settings`] (flag over environment over workspace over user over default, with the
+//! Raw files (`raw`) become checked [`Settings`] (flag over environment over workspace over user over default, with the
 //! origin of every value kept for `hames doctor`) and a checked [`Policy`]. The workspace's own `hames.toml` may be
-//! edited by a plugin with write access, so it can only choose, never widen: see [`workspace`].
+//! edited by a plugin with write access, so it can only choose, never widen: see `workspace`.
 
 mod environment;
 mod error;

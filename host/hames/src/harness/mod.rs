@@ -1,7 +1,7 @@
 //! The harness: everything wired together, for programs that embed it and for the CLI alike.
 //!
 //! [`Harness`] holds the engine and the places on disk; a [`Session`] runs turns, each in its own task behind a
-//! [`TurnHandle`]. [`builder`] does the wiring, [`plugins`] finds and admits components.
+//! [`TurnHandle`]. `builder` does the wiring, `plugins` finds and admits components.
 
 mod builder;
 mod memory;
