@@ -1,21 +1,6 @@
 //! Errors in words (the message, then the causes that it does not already contain) and counted things.
 
-use std::error::Error;
-
-/// `message: cause: cause`, each cause once.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let mut words = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let text = cause.to_string();
-        if !words.contains(&text) {
-            words.push_str(": ");
-            words.push_str(&text);
-        }
-        source = cause.source();
-    }
-    words
-}
+pub(crate) use hames_core::results::chain;
 
 /// `1 tool`, `2 tools`.
 pub(crate) fn counted<N: Copy + std::fmt::Display + PartialEq + From<u8>>(number: N, thing: &str) -> String {

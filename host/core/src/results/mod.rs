@@ -9,8 +9,7 @@ mod safe;
 use std::fmt::Write as _;
 
 pub use read::ReadResult;
-pub(crate) use safe::chain;
-pub use safe::one_safe_line;
+pub use safe::{chain, one_safe_line};
 
 use crate::types::{CallId, Part, SessionId, ToolFailure, ToolOutput};
 

@@ -28,7 +28,7 @@ fn is_reordering(c: char) -> bool {
 }
 
 /// An error and its causes in one text, each said once.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+pub fn chain(error: &dyn std::error::Error) -> String {
     let mut words = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {
