@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use futures::Stream;
 use serde::{Deserialize, Serialize};
 
-use crate::types::{Message, SessionId, ToolSpec, Usage};
+use crate::types::{DialectKind, Message, Notation, Rate, SessionId, ToolSpec, Usage};
 
 /// Everything one provider call carries. Borrowed: an adapter encodes it before its first await or clones the `Arc`s.
 #[derive(Debug, Clone, Copy)]
@@ -81,6 +81,15 @@ pub struct RawCall {
     pub name: String,
     /// The raw argument text.
     pub arguments: String,
+    /// What a text dialect repaired or coerced to read it, one line each; a provider leaves it empty.
+    pub repairs: Vec<String>,
+}
+
+impl RawCall {
+    /// A call that was read as it stands.
+    pub fn new(id: Option<String>, name: impl Into<String>, arguments: impl Into<String>) -> Self {
+        Self { id, name: name.into(), arguments: arguments.into(), repairs: Vec::new() }
+    }
 }
 
 /// Why the model stopped writing.
@@ -105,12 +114,24 @@ pub enum StopReason {
 }
 
 /// What is known about a model before it is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ModelFacts {
     /// Size of the context window in tokens; `None` is unknown, never unlimited.
     pub context_tokens: Option<u64>,
     /// True when a call costs nothing (a local or recorded model).
     pub is_free: bool,
+    /// Prices, where a table has them.
+    pub rate: Option<Rate>,
+    /// How the model writes calls, where that is known; otherwise native.
+    pub dialect: Option<DialectKind>,
+    /// The notation that it was trained on.
+    pub notation: Option<Notation>,
+}
+
+/// Counts the tokens of a text as one model family does.
+pub trait TokenCounter: Send + Sync {
+    /// The number of tokens. May take long for a long text (about 1 s for 10 MB); asked only where an estimate is not enough.
+    fn count(&self, text: &str) -> u64;
 }
 
 /// A model API.
@@ -121,6 +142,11 @@ pub trait Provider: Send + Sync {
 
     /// What is known about `model`. Called once per turn; must not block.
     fn facts(&self, model: &str) -> ModelFacts;
+
+    /// The tokenizer of `model`, if there is one here. Must not load anything before it is asked to count.
+    fn counter(&self, _model: &str) -> Option<Arc<dyn TokenCounter>> {
+        None
+    }
 
     /// Sends one request. Called once per attempt by the turn, which drops the future or the stream when the fence is
     /// raised; dropping must close the connection. An error here or in the stream is classified by its kind.

@@ -4,7 +4,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::types::{CallId, CallOutcome, Cost, Effect, Message, SessionId, TurnEnd, TurnId, Usage};
+use crate::types::{
+    CallId, CallOutcome, CompactionTier, Cost, DialectKind, Effect, Message, SessionId, TurnEnd, TurnId,
+    Usage,
+};
 
 /// Version of the entry format; an unknown one is refused, not guessed.
 pub const TRANSCRIPT_VERSION: u32 = 1;
@@ -49,6 +52,9 @@ pub enum Record {
         provider: String,
         /// Model.
         model: String,
+        /// How calls are written.
+        #[serde(default)]
+        dialect: DialectKind,
     },
     /// A call was admitted and starts now. Written *before* it runs, so that a crash is never followed by a second run.
     CallStarted {
@@ -69,8 +75,30 @@ pub enum Record {
         /// From admission to result.
         elapsed_ms: u64,
     },
+    /// Tool results were replaced by stubs; the whole results are in the result store.
+    ResultsStubbed {
+        /// The new texts.
+        stubs: Vec<ResultStub>,
+    },
+    /// A run of messages was replaced by one.
+    Compacted {
+        /// How.
+        tier: CompactionTier,
+        /// Index of the first message that was replaced.
+        from: u64,
+        /// Index after the last one.
+        to: u64,
+        /// What stands there now.
+        message: Message,
+    },
     /// Usage of one provider call.
     ProviderCall {
+        /// What it was for.
+        #[serde(default, skip_serializing_if = "CallPurpose::is_turn")]
+        purpose: CallPurpose,
+        /// The model, where it is not the turn's own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
         /// Attempts that were needed.
         attempts: u32,
         /// Usage, if stated.
@@ -89,6 +117,34 @@ pub enum Record {
         /// In words.
         text: String,
     },
+}
+
+/// The text that a result was replaced by.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResultStub {
+    /// The call whose result it is.
+    pub call_id: CallId,
+    /// What the model sees from now on.
+    pub text: String,
+}
+
+/// What a provider call was for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallPurpose {
+    /// An iteration of the turn.
+    #[default]
+    Turn,
+    /// The middle of the history was summarised.
+    Compaction,
+    /// A long tool result was summarised.
+    ResultSummary,
+}
+
+impl CallPurpose {
+    fn is_turn(&self) -> bool {
+        *self == Self::Turn
+    }
 }
 
 /// Writing or reading a transcript failed. The turn that meets it ends: going on without a record would lose the session.

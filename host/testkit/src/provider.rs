@@ -108,6 +108,7 @@ impl Script {
             id: id.map(str::to_owned),
             name: name.to_owned(),
             arguments: arguments.to_owned(),
+            repairs: Vec::new(),
         });
         self
     }
@@ -182,7 +183,10 @@ pub struct ScriptedProvider {
 impl ScriptedProvider {
     /// A free model that plays these scripts.
     pub fn new(scripts: impl IntoIterator<Item = Script>) -> Self {
-        Self::with_facts(scripts, ModelFacts { context_tokens: Some(100_000), is_free: true })
+        Self::with_facts(
+            scripts,
+            ModelFacts { context_tokens: Some(100_000), is_free: true, ..ModelFacts::default() },
+        )
     }
 
     /// The same with other facts.

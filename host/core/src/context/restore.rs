@@ -143,6 +143,8 @@ impl Replay {
                 self.unfinished = None;
                 self.restored.last_end = Some(end);
             }
+            // Compaction is not replayed yet.
+            Record::ResultsStubbed { .. } | Record::Compacted { .. } => {}
             Record::Note { text } => self.restored.notes.push(text),
             Record::TurnStarted { .. } => {}
         }

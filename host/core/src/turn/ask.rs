@@ -9,9 +9,12 @@ use rand::Rng;
 use tokio::time::{Instant, sleep_until};
 
 use super::{Stop, Turn};
+use crate::dialect::{Piece, ReplyParser};
 use crate::meter::CallBytes;
-use crate::provider::{ChatReply, ChatRequest, ProviderError, ProviderErrorKind, ReplyEvent, StopReason};
-use crate::transcript::Record;
+use crate::provider::{
+    ChatReply, ChatRequest, ProviderError, ProviderErrorKind, RawCall, ReplyEvent, StopReason,
+};
+use crate::transcript::{CallPurpose, Record};
 use crate::types::{AssistantMessage, EventKind, Message};
 
 /// The first wait after a failure; doubled for each further one.
@@ -27,18 +30,32 @@ enum Broken {
     Provider(ProviderError),
 }
 
+/// A reply as the turn takes it: what the provider sent, read by the dialect.
+pub(super) struct Reply {
+    pub(super) text: String,
+    pub(super) reasoning: Option<String>,
+    pub(super) calls: Vec<RawCall>,
+    /// The text with its markup, where the dialect found any.
+    pub(super) written: Option<String>,
+    /// Why the calls in the text cannot be read.
+    pub(super) problem: Option<String>,
+    pub(super) stop: StopReason,
+    pub(super) opaque: Option<serde_json::Value>,
+}
+
 impl Turn<'_> {
     /// Asks once and, where the failure may pass, again.
-    pub(super) async fn ask(&mut self) -> Result<ChatReply, Stop> {
+    pub(super) async fn ask(&mut self) -> Result<Reply, Stop> {
         self.iterations += 1;
         self.voice.say(EventKind::IterationStarted { iteration: self.iterations });
         let mut attempt = 1;
         loop {
             let mut shown = String::new();
-            let error = match self.attempt(&mut shown).await {
+            let mut parser = self.dialect.parser(self.engine.registry.catalogue());
+            let error = match self.attempt(&mut shown, parser.as_mut()).await {
                 Ok(reply) => {
                     self.account(&reply, attempt)?;
-                    return Ok(reply);
+                    return Ok(self.read(reply, parser, &shown));
                 }
                 Err(Broken::Fence(reason)) => {
                     self.keep_partial(shown)?;
@@ -67,7 +84,11 @@ impl Turn<'_> {
     }
 
     /// One attempt. `shown` receives the visible text as observers see it.
-    async fn attempt(&mut self, shown: &mut String) -> Result<ChatReply, Broken> {
+    async fn attempt(
+        &mut self,
+        shown: &mut String,
+        parser: &mut dyn ReplyParser,
+    ) -> Result<ChatReply, Broken> {
         let idle = Duration::from_millis(self.engine.limits.provider_idle_ms);
         // Both timers are made once per attempt, not once per delta.
         let fence = self.fence.clone();
@@ -79,9 +100,9 @@ impl Turn<'_> {
         let request = ChatRequest {
             session_id: &self.session.id,
             model: &self.engine.model,
-            messages: self.session.history.messages(),
+            messages: self.session.speech.messages(&self.session.history, self.dialect.as_ref(), self.engine),
             history_generation: self.session.history.generation(),
-            tools: self.engine.registry.catalogue(),
+            tools: if self.dialect.sends_tools() { self.engine.registry.catalogue() } else { &self.no_tools },
             max_output_tokens: self.engine.max_output_tokens,
         };
         let mut stream = tokio::select! {
@@ -110,8 +131,9 @@ impl Turn<'_> {
             last_sign = Instant::now();
             match item {
                 Some(Ok(ReplyEvent::Text(text))) => {
-                    shown.push_str(&text);
-                    self.voice.say(EventKind::TextDelta { text });
+                    for piece in parser.push(&text) {
+                        self.show(piece, shown);
+                    }
                 }
                 Some(Ok(ReplyEvent::Reasoning(text))) => self.voice.say(EventKind::ReasoningDelta { text }),
                 Some(Ok(ReplyEvent::Arguments { index, tool, text })) => {
@@ -136,6 +158,37 @@ impl Turn<'_> {
         }
     }
 
+    fn show(&mut self, piece: Piece, shown: &mut String) {
+        match piece {
+            Piece::Text(text) => {
+                shown.push_str(&text);
+                self.voice.say(EventKind::TextDelta { text });
+            }
+            Piece::Reasoning(text) => self.voice.say(EventKind::ReasoningDelta { text }),
+        }
+    }
+
+    /// What the reply says in the dialect. The provider's own calls come first: it parsed them itself.
+    fn read(&mut self, reply: ChatReply, parser: Box<dyn ReplyParser>, shown: &str) -> Reply {
+        let (rest, parsed) = parser.finish(&reply.stop);
+        let mut shown = shown.to_owned();
+        for piece in rest {
+            self.show(piece, &mut shown);
+        }
+        let mut calls = reply.calls;
+        calls.extend(parsed.calls);
+        let is_marked_up = parsed.text != reply.text;
+        Reply {
+            text: parsed.text,
+            reasoning: reply.reasoning.or(parsed.reasoning),
+            calls,
+            written: is_marked_up.then_some(reply.text),
+            problem: parsed.problem,
+            stop: reply.stop,
+            opaque: reply.opaque,
+        }
+    }
+
     fn account(&mut self, reply: &ChatReply, attempts: u32) -> Result<(), Stop> {
         let written: usize = reply.calls.iter().map(|call| call.name.len() + call.arguments.len()).sum();
         let written = written + reply.text.len() + reply.reasoning.as_ref().map_or(0, String::len);
@@ -143,10 +196,11 @@ impl Turn<'_> {
             sent: self.session.history.size_bytes(),
             received: u64::try_from(written).unwrap_or(u64::MAX),
         };
-        let is_free = self.engine.provider.facts(&self.engine.model).is_free;
+        let is_free = self.engine.facts().is_free;
         let (usage, cost) = self.meter.add(reply.usage, is_free, bytes);
         self.session.add_usage(usage, cost);
-        self.append(Record::ProviderCall { attempts, usage, cost })?;
+        let purpose = CallPurpose::Turn;
+        self.append(Record::ProviderCall { purpose, model: None, attempts, usage, cost })?;
         self.voice.say(EventKind::CostUpdated { usage: self.meter.usage(), cost: self.meter.cost() });
         Ok(())
     }

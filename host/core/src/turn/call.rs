@@ -77,6 +77,7 @@ impl Turn<'_> {
             tool: call.name.clone(),
             arguments: one_safe_line(&call.arguments, MAX_SHOWN_ARGUMENTS_BYTES),
             effect: admitted.effect,
+            repairs: Vec::new(),
         });
         Ok(Invocation {
             call_id: call.id.clone(),
@@ -134,6 +135,7 @@ impl Turn<'_> {
                 full_bytes,
                 kept_bytes: shortened.kept_bytes,
                 handle: shortened.handle,
+                is_summary: false,
             });
         }
         self.voice.say(EventKind::CallFinished {

@@ -59,7 +59,7 @@ impl Turn<'_> {
                 let reason = format!("the turn's time is used up (`limits.max_elapsed_ms` = {limit_ms})");
                 (TurnEnd::Halted { reason, text }, Some(FenceReason::Deadline))
             }
-            Stop::Budget(reason) => (TurnEnd::Halted { reason, text }, None),
+            Stop::Budget(reason) | Stop::Halt(reason) => (TurnEnd::Halted { reason, text }, None),
             Stop::Provider(error) => (TurnEnd::Failed { error: in_words(&error), text }, None),
             Stop::History(error) => {
                 (TurnEnd::Failed { error: format!("a bug in the turn: {error}"), text }, None)

@@ -1,84 +1,63 @@
 //! The turn: one loop, in one straight function, for every agent.
 //!
 //! [`Engine::run`] takes a user message to its one terminal event. Steps live beside this file: [`ask`](self) the provider
-//! with retries (`ask.rs`), run a reply's calls (`batch.rs`, `call.rs`), end the turn (`end.rs`). The transcript has each
-//! fact before observers hear of it. Stop hooks, compaction and loop guards are not here yet.
+//! in its dialect and with retries (`speak.rs`, `ask.rs`), run a reply's calls (`batch.rs`, `call.rs`), look for circles
+//! (`guard.rs`), take what the user says meanwhile (`steer.rs`), make the context fit (`fit.rs`), ask the hooks (`hooks.rs`),
+//! end the turn (`end.rs`). The transcript has each fact before observers hear of it.
 
 mod ask;
 mod batch;
 mod call;
 mod end;
+mod fit;
+mod guard;
+mod hooks;
+mod parts;
 mod session;
+mod speak;
+mod steer;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use parts::EngineParts;
 pub use session::{Session, UserInput};
+pub use steer::Mailbox;
 
-use crate::clock::Clock;
+use ask::Reply;
+
 use crate::context::HistoryError;
-use crate::events::EventBus;
+use crate::dialect::{Dialect, Tools};
 use crate::fence::{Fence, FenceReason};
-use crate::gate::Gate;
+use crate::hooks::StopPoint;
 use crate::meter::Meter;
-use crate::provider::{ChatReply, Provider, ProviderError, StopReason};
-use crate::registry::Registry;
-use crate::results::ResultStore;
+use crate::provider::{ProviderError, StopReason};
+use crate::results::one_safe_line;
 use crate::transcript::{Record, TranscriptError};
-use crate::types::{
-    AssistantMessage, EventKind, Message, SessionId, ToolCall, TurnEnd, TurnEvent, TurnId, TurnLimits,
-};
+use crate::types::{AssistantMessage, EventKind, Message, SessionId, ToolCall, TurnEnd, TurnEvent, TurnId};
 
+const UNREADABLE_PROMPT: &str = include_str!("prompts/unreadable-call.md");
+/// Bytes of a parse problem shown in an event.
+const MAX_PROBLEM_BYTES: usize = 500;
 const EMPTY_REPLY_PROMPT: &str = include_str!("prompts/empty-reply.md");
-
-/// Everything an engine is made of.
-pub struct EngineParts {
-    /// The model API.
-    pub provider: Arc<dyn Provider>,
-    /// The model to ask.
-    pub model: String,
-    /// Upper bound of one reply in tokens, if any.
-    pub max_output_tokens: Option<u32>,
-    /// Frozen into the history of a new session; an old one keeps its own.
-    pub system_prompt: Option<String>,
-    /// The tools in scope.
-    pub registry: Registry,
-    /// Who may call what.
-    pub gate: Gate,
-    /// What one turn may use.
-    pub limits: TurnLimits,
-    /// Keeps results that are too long to show; without one they are cut for good.
-    pub results: Option<Arc<dyn ResultStore>>,
-    /// Where observers listen.
-    pub bus: EventBus,
-    /// Wall time.
-    pub clock: Arc<dyn Clock>,
-}
 
 /// Runs turns. One engine serves any number of sessions, one turn per session at a time.
 ///
 /// ```
 /// use std::{collections::BTreeMap, sync::Arc};
 ///
-/// use hames_core::{events::EventBus, fence::Fence, registry::Registry, types::{AgentPath, SessionId, TurnLimits}};
+/// use hames_core::{fence::Fence, types::{AgentPath, SessionId}};
 /// use hames_core::gate::{CallPolicy, DEFAULT_MAX_ACTIONS_PER_HOUR, Gate, HourWindow, NoApprover};
 /// use hames_core::turn::{Engine, EngineParts, Session, UserInput};
 /// use hames_testkit::{FixedClock, MemoryTranscript, Script, ScriptedProvider};
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let actions = Arc::new(HourWindow::default());
-/// let engine = Engine::new(EngineParts {
-///     provider: Arc::new(ScriptedProvider::new([Script::text("Hello!")])),
-///     model: "a-model".to_owned(),
-///     max_output_tokens: None,
-///     system_prompt: Some("Answer briefly.".to_owned()),
-///     registry: Registry::builder().build(),
-///     gate: Gate::new(CallPolicy::default(), Arc::new(NoApprover), actions, DEFAULT_MAX_ACTIONS_PER_HOUR),
-///     limits: TurnLimits::default(),
-///     results: None,
-///     bus: EventBus::default(),
-///     clock: Arc::new(FixedClock::at(0)),
-/// });
+/// let gate = Gate::new(CallPolicy::default(), Arc::new(NoApprover), actions, DEFAULT_MAX_ACTIONS_PER_HOUR);
+/// let provider = Arc::new(ScriptedProvider::new([Script::text("Hello!")]));
+/// let mut parts = EngineParts::new(provider, "a-model", gate, Arc::new(FixedClock::at(0)));
+/// parts.system_prompt = Some("Answer briefly.".to_owned());
+/// let engine = Engine::new(parts);
 /// let transcript = Arc::new(MemoryTranscript::new());
 /// let mut session = Session::create(SessionId::new("first"), AgentPath::root(), transcript, BTreeMap::new())?;
 /// let end = engine.run(&mut session, UserInput::text("Hi"), &Fence::new()).await?;
@@ -144,6 +123,8 @@ enum Stop {
     Fence(FenceReason),
     Budget(String),
     Provider(ProviderError),
+    /// A hook or a loop guard.
+    Halt(String),
     Transcript(TranscriptError),
     History(HistoryError),
 }
@@ -162,6 +143,9 @@ struct Turn<'a> {
     fence: Fence,
     voice: Voice<'a>,
     meter: Meter,
+    dialect: Arc<dyn Dialect>,
+    /// What a request carries in a dialect that writes its catalogue into the prompt.
+    no_tools: Tools,
     /// The newest text of the model: what remains if the turn stops now.
     reached: String,
     iterations: u32,
@@ -195,6 +179,8 @@ impl<'a> Turn<'a> {
             fence: fence.within(Duration::from_millis(engine.limits.max_elapsed_ms)),
             voice: Voice { engine, header, seq: 0 },
             meter: Meter::default(),
+            dialect: speak::chosen(engine),
+            no_tools: Tools::from([]),
             reached: String::new(),
             iterations: 0,
             calls: 0,
@@ -209,16 +195,20 @@ impl<'a> Turn<'a> {
         let mut was_asked_again = false;
         loop {
             self.may_ask()?;
+            self.deliver_steers()?;
             if self.iterations >= self.engine.limits.max_iterations {
                 return self.wrap_up().await;
             }
+            self.ask_stop_hooks(StopPoint::BetweenIterations).await?;
+            self.fit().await?;
             let reply = self.ask().await?;
             let stop = reply.stop.clone();
+            let problem = reply.problem.clone();
             let is_empty = reply.calls.is_empty() && reply.text.trim().is_empty();
             let calls = self.keep(reply)?;
             match stop {
                 StopReason::Refusal => return self.refused(&calls),
-                StopReason::Length if calls.is_empty() => return Ok(self.cut_off()),
+                StopReason::Length if calls.is_empty() && problem.is_none() => return Ok(self.cut_off()),
                 StopReason::Pause if calls.is_empty() => continue,
                 StopReason::End
                 | StopReason::ToolUse
@@ -227,10 +217,16 @@ impl<'a> Turn<'a> {
                 | StopReason::Error
                 | StopReason::Unknown(_) => {}
             }
-            if !calls.is_empty() {
+            if let Some(problem) = problem {
+                self.tell_unreadable(&problem)?;
+            } else if !calls.is_empty() {
                 self.run_calls(&calls, &stop).await?;
+                self.guard_rounds()?;
             } else if !is_empty {
-                return Ok(TurnEnd::Completed { text: self.reached.clone() });
+                self.ask_stop_hooks(StopPoint::FinalReply).await?;
+                if !self.session.mailbox.has_steer() {
+                    return Ok(TurnEnd::Completed { text: self.reached.clone() });
+                }
             } else if was_asked_again {
                 return Ok(self.stayed_empty());
             } else {
@@ -249,8 +245,9 @@ impl<'a> Turn<'a> {
         self.push(Message::User { text: input.text })?;
         let provider = self.engine.provider.id().to_owned();
         let model = self.engine.model.clone();
-        self.append(Record::TurnStarted { provider: provider.clone(), model: model.clone() })?;
-        self.voice.say(EventKind::TurnStarted { provider, model });
+        let dialect = self.dialect.kind();
+        self.append(Record::TurnStarted { provider: provider.clone(), model: model.clone(), dialect })?;
+        self.voice.say(EventKind::TurnStarted { provider, model, dialect });
         Ok(())
     }
 
@@ -267,7 +264,7 @@ impl<'a> Turn<'a> {
 
     /// Puts a reply into history and returns its calls, each with an id that is unique in the session. A reply that holds
     /// nothing is not kept: providers reject an empty assistant message.
-    fn keep(&mut self, reply: ChatReply) -> Result<Vec<ToolCall>, Stop> {
+    fn keep(&mut self, reply: Reply) -> Result<Vec<ToolCall>, Stop> {
         let mut calls = Vec::with_capacity(reply.calls.len());
         for call in reply.calls {
             let id = self.session.call_id(call.id.as_deref(), &calls);
@@ -276,16 +273,24 @@ impl<'a> Turn<'a> {
         if !reply.text.trim().is_empty() {
             self.reached.clone_from(&reply.text);
         }
-        if calls.is_empty() && reply.text.trim().is_empty() {
+        if calls.is_empty() && reply.text.trim().is_empty() && reply.written.is_none() {
             return Ok(calls);
         }
         self.push(Message::Assistant(AssistantMessage {
             text: reply.text,
             reasoning: reply.reasoning,
             calls: calls.clone(),
+            written: reply.written,
             opaque: reply.opaque,
         }))?;
         Ok(calls)
+    }
+
+    /// Tells the model that its calls could not be read.
+    fn tell_unreadable(&mut self, problem: &str) -> Result<(), Stop> {
+        self.voice.say(EventKind::ReplyUnreadable { problem: one_safe_line(problem, MAX_PROBLEM_BYTES) });
+        let text = UNREADABLE_PROMPT.trim_end().replace("{{problem}}", problem);
+        self.push(Message::User { text })
     }
 
     /// A message is on disk before it is in history.

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::speak::Speech;
+use super::steer::Mailbox;
 use crate::context::{History, Restored, closing};
 use crate::gate::Approvals;
 use crate::transcript::{Record, TRANSCRIPT_VERSION, Transcript, TranscriptError};
@@ -29,6 +31,8 @@ pub struct Session {
     pub(super) history: History,
     pub(super) transcript: Arc<dyn Transcript>,
     pub(super) approvals: Approvals,
+    pub(super) mailbox: Mailbox,
+    pub(super) speech: Speech,
     turns: u64,
     usage: Usage,
     cost: Cost,
@@ -54,6 +58,8 @@ impl Session {
             history: History::default(),
             transcript,
             approvals: Approvals::default(),
+            mailbox: Mailbox::default(),
+            speech: Speech::default(),
             turns: 0,
             usage: Usage::default(),
             cost: Cost::NOTHING,
@@ -78,6 +84,8 @@ impl Session {
             history: restored.history,
             transcript,
             approvals: Approvals::default(),
+            mailbox: Mailbox::default(),
+            speech: Speech::default(),
             turns: restored.turns,
             usage: restored.usage,
             cost: restored.cost,
@@ -89,6 +97,11 @@ impl Session {
     /// The session's id.
     pub fn id(&self) -> &SessionId {
         &self.id
+    }
+
+    /// Where the user's messages wait while a turn runs.
+    pub fn mailbox(&self) -> &Mailbox {
+        &self.mailbox
     }
 
     /// Where in the tree of agents this one stands.

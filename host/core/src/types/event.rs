@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{AgentPath, CallId, CallOutcome, Cost, Effect, SessionId, TurnId, Usage};
+use super::{AgentPath, CallId, CallOutcome, Citation, Cost, DialectKind, Effect, SessionId, TurnId, Usage};
 
 /// One event. Serialises to one flat JSON object: the header fields and the kind's own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,6 +32,9 @@ pub enum EventKind {
         provider: String,
         /// The model that is asked.
         model: String,
+        /// How calls are written.
+        #[serde(default)]
+        dialect: DialectKind,
     },
     /// A provider call is about to be made. Counts from 1.
     IterationStarted {
@@ -67,6 +70,14 @@ pub enum EventKind {
         arguments: String,
         /// The effect that the gate used.
         effect: Effect,
+        /// What was repaired or coerced in the arguments that the model wrote, one line each.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        repairs: Vec<String>,
+    },
+    /// The reply held a call that could not be read. Nothing was run; the model is told.
+    ReplyUnreadable {
+        /// What is wrong, with the position.
+        problem: String,
     },
     /// The call has its result in history. Sent for refused calls too (without a `CallStarted`).
     CallFinished {
@@ -116,6 +127,47 @@ pub enum EventKind {
         kept_bytes: u64,
         /// Names the whole result in the result store.
         handle: String,
+        /// True when the model sees a summary, false when it sees head and tail.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_summary: bool,
+    },
+    /// The context is full enough to be compacted.
+    CompactionStarted {
+        /// How.
+        tier: CompactionTier,
+        /// Tokens of the next request as counted now.
+        before_tokens: u64,
+    },
+    /// The history was compacted, or could not be (then both numbers are the same).
+    CompactionFinished {
+        /// How.
+        tier: CompactionTier,
+        /// Tokens before.
+        before_tokens: u64,
+        /// Tokens after.
+        after_tokens: u64,
+    },
+    /// Memories were attached to the user's message.
+    MemoryRecalled {
+        /// Which ones.
+        citations: Vec<Citation>,
+    },
+    /// A message that the user sent while the turn ran is in the history now.
+    SteerDelivered {
+        /// The message.
+        text: String,
+    },
+    /// A loop guard told the model that it goes round in circles; the next time the turn is halted.
+    Nudged {
+        /// What was seen.
+        reason: String,
+    },
+    /// A stop hook ended the turn.
+    StopHookHalted {
+        /// The hook.
+        hook: String,
+        /// Its reason.
+        reason: String,
     },
     /// A provider call failed in a way that may pass; it is tried again after `wait_ms`.
     Retry {
@@ -147,6 +199,18 @@ pub enum EventKind {
     },
     /// The terminal event: how the turn ended. Already in the transcript when it is sent.
     Ended(TurnEnd),
+}
+
+/// How a history is made shorter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CompactionTier {
+    /// Old tool results become one-line stubs with their handles.
+    Micro,
+    /// The middle becomes one message, written by the summarizer.
+    Auto,
+    /// The oldest whole rounds are dropped behind a marker: the last resort.
+    Drop,
 }
 
 impl EventKind {

@@ -38,6 +38,9 @@ pub struct AssistantMessage {
     /// Tool calls in the order of the reply.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<ToolCall>,
+    /// The text as the model wrote it, where calls stood in it as markup: a text dialect replays this, not `text`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written: Option<String>,
     /// Parts that only the provider understands (signatures, encrypted reasoning), replayed as they came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opaque: Option<serde_json::Value>,
@@ -76,7 +79,8 @@ impl Message {
             Self::Assistant(reply) => {
                 let calls: usize =
                     reply.calls.iter().map(|call| call.name.len() + call.arguments.len()).sum();
-                reply.text.len() + reply.reasoning.as_ref().map_or(0, String::len) + calls
+                let written = reply.written.as_ref().map_or(reply.text.len() + calls, String::len);
+                written + reply.reasoning.as_ref().map_or(0, String::len)
             }
             Self::ToolResult(result) => result.text.len(),
         }

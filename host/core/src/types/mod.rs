@@ -3,13 +3,17 @@
 //! These types are what a transcript holds, what events carry and what ports exchange. They import nothing of hames.
 
 mod call;
+mod citation;
+mod dialect;
 mod event;
 mod ids;
 mod message;
 mod usage;
 
 pub use call::{CallOutcome, Effect, FailureKind, Part, ToolFailure, ToolOutput, ToolSpec};
-pub use event::{EventKind, TurnEnd, TurnEvent};
+pub use citation::Citation;
+pub use dialect::{DialectChoice, DialectKind, Notation};
+pub use event::{CompactionTier, EventKind, TurnEnd, TurnEvent};
 pub use ids::{AgentPath, CallId, SessionId, TurnId};
 pub use message::{AssistantMessage, Message, ToolCall, ToolResultMessage};
-pub use usage::{Cost, CostBasis, TurnLimits, Usage};
+pub use usage::{ContextLimits, Cost, CostBasis, Rate, TurnLimits, Usage};

@@ -63,6 +63,8 @@ pub enum CostBasis {
     Charged,
     /// A local or recorded model: costs nothing.
     Free,
+    /// Counted by a rate table: about right.
+    Estimated,
     /// No price is known for this model; the figure is a lower bound.
     Unknown,
 }
@@ -85,10 +87,57 @@ impl Cost {
     pub fn plus(self, other: Self) -> Self {
         let basis = match (self.basis, other.basis) {
             (CostBasis::Unknown, _) | (_, CostBasis::Unknown) => CostBasis::Unknown,
+            (CostBasis::Estimated, _) | (_, CostBasis::Estimated) => CostBasis::Estimated,
             (CostBasis::Charged, _) | (_, CostBasis::Charged) => CostBasis::Charged,
             (CostBasis::Free, CostBasis::Free) => CostBasis::Free,
         };
         Self { microdollars: self.microdollars.saturating_add(other.microdollars), basis }
+    }
+}
+
+/// Prices of a model in micro-dollars per million tokens (so 3 dollars per million is 3,000,000).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rate {
+    /// Prompt tokens that were not cached.
+    pub input: u64,
+    /// Tokens that the model wrote, reasoning included.
+    pub output: u64,
+    /// Prompt tokens read from the provider's cache.
+    pub cached_read: u64,
+    /// Prompt tokens written to the provider's cache.
+    pub cached_write: u64,
+}
+
+/// When and how a history is compacted. Percentages are of the model's window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContextLimits {
+    /// Compact from here on. Default 80.
+    pub compact_at_percent: u8,
+    /// Never send more than this. Default 95: token counts are estimates.
+    pub hard_at_percent: u8,
+    /// Newest tool results that are never stubbed. Default 8.
+    pub keep_results: usize,
+    /// Share of the window that the newest turns keep byte for byte when the middle is summarised. Default 25.
+    pub keep_recent_percent: u8,
+    /// Share of the window that a compaction must buy; one that does not is not repeated. Default 20.
+    pub headroom_percent: u8,
+    /// The window of a model about which nothing is known. Default 32,768: small enough for most, never "no limit".
+    pub unknown_window_tokens: u64,
+    /// Failures of the summarizer in a row that switch it off until it recovers. Default 3.
+    pub max_failures: u32,
+}
+
+impl Default for ContextLimits {
+    fn default() -> Self {
+        Self {
+            compact_at_percent: 80,
+            hard_at_percent: 95,
+            keep_results: 8,
+            keep_recent_percent: 25,
+            headroom_percent: 20,
+            unknown_window_tokens: 32_768,
+            max_failures: 3,
+        }
     }
 }
 
@@ -101,6 +150,14 @@ pub struct TurnLimits {
     pub max_tokens: Option<u64>,
     /// Charged micro-dollars of the turn; `None` is no limit.
     pub max_cost_microdollars: Option<u64>,
+    /// Micro-dollars of the whole session; `None` is no limit.
+    pub max_session_cost_microdollars: Option<u64>,
+    /// Micro-dollars of all sessions of a day (UTC); `None` is no limit. Needs a spend book.
+    pub max_day_cost_microdollars: Option<u64>,
+    /// Bytes of tool results that one turn may put into the history. Default 4 MiB.
+    pub max_turn_result_bytes: u64,
+    /// Milliseconds that one hook may take. Default 5 s; a stop hook that takes longer halts the turn.
+    pub max_hook_ms: u64,
     /// Wall clock of the whole turn in milliseconds. Default 30 minutes.
     pub max_elapsed_ms: u64,
     /// Bytes of one tool result as the model sees it. Default 16 KiB.
@@ -119,6 +176,10 @@ impl Default for TurnLimits {
             max_iterations: 10,
             max_tokens: None,
             max_cost_microdollars: None,
+            max_session_cost_microdollars: None,
+            max_day_cost_microdollars: None,
+            max_turn_result_bytes: 4 * 1024 * 1024,
+            max_hook_ms: 5_000,
             max_elapsed_ms: 30 * 60 * 1000,
             max_result_bytes: 16 * 1024,
             provider_idle_ms: 60_000,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use hames_core::context::restore;
-use hames_core::events::{EventBus, EventStream};
+use hames_core::events::EventStream;
 use hames_core::fence::Fence;
 use hames_core::gate::{
     Action, ActionWindow, Approver, CallPolicy, EffectActions, Gate, HourWindow, NoApprover,
@@ -31,6 +31,8 @@ pub(crate) struct Plan {
     pub(crate) results: Option<Arc<dyn ResultStore>>,
     pub(crate) system_prompt: Option<String>,
     pub(crate) transcript: Arc<MemoryTranscript>,
+    /// Whatever else a test sets.
+    pub(crate) change: Box<dyn FnOnce(&mut EngineParts)>,
 }
 
 pub(crate) fn plan(scripts: impl IntoIterator<Item = Script>) -> Plan {
@@ -45,6 +47,7 @@ pub(crate) fn plan(scripts: impl IntoIterator<Item = Script>) -> Plan {
         results: None,
         system_prompt: Some("Be brief.".to_owned()),
         transcript: Arc::new(MemoryTranscript::new()),
+        change: Box::new(|_| {}),
     }
 }
 
@@ -61,6 +64,11 @@ impl Plan {
 
     pub(crate) fn limits(mut self, change: impl FnOnce(&mut TurnLimits)) -> Self {
         change(&mut self.limits);
+        self
+    }
+
+    pub(crate) fn parts(mut self, change: impl FnOnce(&mut EngineParts) + 'static) -> Self {
+        self.change = Box::new(change);
         self
     }
 
@@ -93,18 +101,14 @@ impl Plan {
         for tool in self.tools {
             registry.add(tool).unwrap();
         }
-        let engine = Engine::new(EngineParts {
-            provider,
-            model: "m".to_owned(),
-            max_output_tokens: None,
-            system_prompt: self.system_prompt,
-            registry: registry.build(),
-            gate: Gate::new(self.policy, self.approver, self.actions, self.max_actions_per_hour),
-            limits: self.limits,
-            results: self.results,
-            bus: EventBus::default(),
-            clock: Arc::new(FixedClock::at(1_000_000)),
-        });
+        let gate = Gate::new(self.policy, self.approver, self.actions, self.max_actions_per_hour);
+        let mut parts = EngineParts::new(provider, "m", gate, Arc::new(FixedClock::at(1_000_000)));
+        parts.system_prompt = self.system_prompt;
+        parts.registry = registry.build();
+        parts.limits = self.limits;
+        parts.results = self.results;
+        (self.change)(&mut parts);
+        let engine = Engine::new(parts);
         (engine, self.transcript)
     }
 }

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "test")]
 
 use hames_core::types::{
-    AgentPath, CallId, CallOutcome, Cost, CostBasis, Effect, EventKind, FailureKind, SessionId, TurnEnd,
-    TurnEvent, TurnId, Usage,
+    AgentPath, CallId, CallOutcome, Citation, CompactionTier, Cost, CostBasis, DialectKind, Effect,
+    EventKind, FailureKind, SessionId, TurnEnd, TurnEvent, TurnId, Usage,
 };
 
 /// Fails to compile when a kind is added: then add it below and to the schema.
@@ -24,6 +24,13 @@ fn is_listed(kind: &EventKind) {
         | EventKind::Warning { .. }
         | EventKind::CostUpdated { .. }
         | EventKind::Lagged { .. }
+        | EventKind::ReplyUnreadable { .. }
+        | EventKind::CompactionStarted { .. }
+        | EventKind::CompactionFinished { .. }
+        | EventKind::MemoryRecalled { .. }
+        | EventKind::SteerDelivered { .. }
+        | EventKind::Nudged { .. }
+        | EventKind::StopHookHalted { .. }
         | EventKind::Ended(_) => {}
     }
 }
@@ -42,7 +49,7 @@ fn kinds() -> Vec<EventKind> {
     let limit = FailureKind::Limit { key: "limits.fuel".to_owned() };
     let usage = Usage { charged_microdollars: Some(1), is_estimate: true, ..Usage::default() };
     let mut kinds = vec![
-        EventKind::TurnStarted { provider: text.clone(), model: text.clone() },
+        EventKind::TurnStarted { provider: text.clone(), model: text.clone(), dialect: DialectKind::Xml },
         EventKind::IterationStarted { iteration: 1 },
         EventKind::TextDelta { text: text.clone() },
         EventKind::ReasoningDelta { text: text.clone() },
@@ -52,6 +59,7 @@ fn kinds() -> Vec<EventKind> {
             tool: tool.clone(),
             arguments: text.clone(),
             effect: Effect::Write,
+            repairs: vec![text.clone()],
         },
         finished(Some(Effect::Read), CallOutcome::Succeeded),
         finished(None, CallOutcome::Failed { failure: FailureKind::UnknownTool }),
@@ -69,11 +77,27 @@ fn kinds() -> Vec<EventKind> {
             full_bytes: 2,
             kept_bytes: 1,
             handle: text.clone(),
+            is_summary: true,
         },
         EventKind::Retry { attempt: 1, wait_ms: 1, cause: text.clone(), discarded_bytes: 0 },
         EventKind::Warning { message: text.clone() },
         EventKind::CostUpdated { usage, cost: Cost { microdollars: 1, basis: CostBasis::Unknown } },
         EventKind::Lagged { dropped: 1 },
+        EventKind::ReplyUnreadable { problem: text.clone() },
+        EventKind::CompactionStarted { tier: CompactionTier::Micro, before_tokens: 1 },
+        EventKind::CompactionFinished { tier: CompactionTier::Auto, before_tokens: 2, after_tokens: 1 },
+        EventKind::MemoryRecalled {
+            citations: vec![Citation {
+                id: text.clone(),
+                source: text.clone(),
+                score: 0.5,
+                snippet: text.clone(),
+                time_ms: 0,
+            }],
+        },
+        EventKind::SteerDelivered { text: text.clone() },
+        EventKind::Nudged { reason: text.clone() },
+        EventKind::StopHookHalted { hook: text.clone(), reason: text.clone() },
     ];
     let ends = [
         TurnEnd::Completed { text: text.clone() },

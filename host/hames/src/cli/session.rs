@@ -69,7 +69,7 @@ fn show_entry(start: &Start, entry: &TranscriptEntry) {
             }
         }
         Record::Message { message } => show_message(start, message),
-        Record::TurnStarted { provider, model } => console.data(&format!("  [{provider} {model}]")),
+        Record::TurnStarted { provider, model, .. } => console.data(&format!("  [{provider} {model}]")),
         Record::CallStarted { call_id, tool, effect } => {
             console.data(&format!("  [{call_id} runs: {tool}, effect {effect}]"));
         }
@@ -77,7 +77,14 @@ fn show_entry(start: &Start, entry: &TranscriptEntry) {
             show_message(start, message);
             console.data(&format!("  [after {elapsed_ms} ms]"));
         }
-        Record::ProviderCall { attempts, usage, cost } => console.data(&format!(
+        Record::ResultsStubbed { stubs } => {
+            console.data(&format!("  [{} old results are stubs from here on]", stubs.len()));
+        }
+        Record::Compacted { from, to, message, .. } => {
+            console.data(&format!("\n[messages {from} to {to} became:]"));
+            show_message(start, message);
+        }
+        Record::ProviderCall { attempts, usage, cost, .. } => console.data(&format!(
             "  [{} in / {} out tokens · {}{}]",
             grouped(usage.input_tokens),
             grouped(usage.output_tokens),

@@ -72,6 +72,24 @@ impl TurnView {
                 let wait = duration(*wait_ms);
                 self.console.note(&format!("! attempt {attempt} failed, next in {wait}: {cause}{again}"));
             }
+            EventKind::ReplyUnreadable { problem } => {
+                let problem = one_safe_line(problem, MAX_SUMMARY_BYTES);
+                self.console.note(&format!("! a call could not be read, the model is told: {problem}"));
+            }
+            EventKind::CompactionFinished { before_tokens, after_tokens, .. } => {
+                let (before, after) = (grouped(*before_tokens), grouped(*after_tokens));
+                self.console.note(&format!("  context compacted: {before} to {after} tokens"));
+            }
+            EventKind::MemoryRecalled { citations } => {
+                self.console.note(&format!("  recalled: {} memories", citations.len()));
+            }
+            EventKind::SteerDelivered { text } => {
+                self.console.note(&format!("  told the model: {}", one_safe_line(text, MAX_SUMMARY_BYTES)));
+            }
+            EventKind::Nudged { reason } => {
+                let reason = one_safe_line(reason, MAX_SUMMARY_BYTES);
+                self.console.note(&format!("! going round in circles, the model is told: {reason}"));
+            }
             EventKind::Warning { message } => self.console.warning(message, None),
             EventKind::CostUpdated { usage, cost } => {
                 self.usage = *usage;
@@ -84,7 +102,9 @@ impl TurnView {
             | EventKind::ReasoningDelta { .. }
             | EventKind::ArgumentsDelta { .. }
             | EventKind::ApprovalRequested { .. }
-            | EventKind::ApprovalAnswered { .. } => {}
+            | EventKind::ApprovalAnswered { .. }
+            | EventKind::CompactionStarted { .. }
+            | EventKind::StopHookHalted { .. } => {}
         }
     }
 
@@ -236,6 +256,7 @@ pub(super) fn money(cost: Cost) -> String {
     let dollars = format!("${}.{:04}", grouped(tenths_of_mill / 10_000), tenths_of_mill % 10_000);
     match cost.basis {
         CostBasis::Charged => dollars,
+        CostBasis::Estimated => format!("about {dollars}"),
         CostBasis::Free => "free".to_owned(),
         CostBasis::Unknown if cost.microdollars == 0 => "cost unknown".to_owned(),
         CostBasis::Unknown => format!("at least {dollars}"),

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use hames_core::clock::Clock;
-use hames_core::events::EventBus;
 use hames_core::gate::{ActionWindow, Approver, Capabilities, Gate, HourWindow, NoApprover};
 use hames_core::provider::Provider;
 use hames_core::registry::Registry;
@@ -194,18 +193,13 @@ impl HarnessBuilder {
         let (provider, model) = self.provider.clone().ok_or(HarnessError::NoProvider)?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let Toolbox { registry, gate, results, plugins, problems } = self.toolbox().await?;
-        let engine = Engine::new(EngineParts {
-            provider,
-            model,
-            max_output_tokens: self.max_output_tokens,
-            system_prompt: Some(self.system_prompt.trim_end().to_owned()),
-            registry,
-            gate,
-            limits: self.limits,
-            results,
-            bus: EventBus::default(),
-            clock: Arc::clone(&clock),
-        });
+        let mut parts = EngineParts::new(provider, model, gate, Arc::clone(&clock));
+        parts.max_output_tokens = self.max_output_tokens;
+        parts.system_prompt = Some(self.system_prompt.trim_end().to_owned());
+        parts.registry = registry;
+        parts.limits = self.limits;
+        parts.results = results;
+        let engine = Engine::new(parts);
         let sessions = self.state_dir.as_ref().map(|dir| SessionStore::new(dir.join("sessions"), clock));
         let facts = BTreeMap::from([
             ("workspace".to_owned(), self.workspace.display().to_string()),

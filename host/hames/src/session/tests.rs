@@ -37,7 +37,11 @@ fn writes_numbered_lines_and_reads_them_back() {
     let turn = TurnId::new("t1");
     // Line separators that are not `\n` are text.
     say(&transcript, "one\u{2028}two\u{85}three\r\nfour");
-    let started = Record::TurnStarted { provider: "p".into(), model: "m".into() };
+    let started = Record::TurnStarted {
+        provider: "p".into(),
+        model: "m".into(),
+        dialect: hames_core::types::DialectKind::Native,
+    };
     transcript.append(Some(&turn), started).unwrap();
     let end = Record::TurnEnded { end: TurnEnd::Completed { text: "done".into() } };
     transcript.append(Some(&turn), end.clone()).unwrap();

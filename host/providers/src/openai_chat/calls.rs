@@ -106,11 +106,8 @@ impl CallAssembly {
     /// The calls in order, and what has to be sent back with each.
     pub(super) fn finish(self) -> (Vec<RawCall>, Vec<Value>) {
         let extras = self.calls.iter().map(|call| call.extra.clone().unwrap_or(Value::Null)).collect();
-        let calls = self
-            .calls
-            .into_iter()
-            .map(|call| RawCall { id: call.id, name: call.name, arguments: call.arguments })
-            .collect();
+        let calls =
+            self.calls.into_iter().map(|call| RawCall::new(call.id, call.name, call.arguments)).collect();
         (calls, extras)
     }
 }

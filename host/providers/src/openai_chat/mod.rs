@@ -117,6 +117,7 @@ impl Provider for OpenAiChat {
             context_tokens: if is_local { None } else { self.models.context_tokens(model) },
             // OpenRouter marks models that cost nothing.
             is_free: is_local || model.ends_with(":free"),
+            ..ModelFacts::default()
         }
     }
 

@@ -246,10 +246,19 @@ async fn nobody_listens() {
 #[test]
 fn facts_follow_from_where_a_model_runs() {
     let hosted = provider("https://api.example.com/v1");
-    assert_eq!(hosted.facts("gpt-4o"), ModelFacts { context_tokens: Some(128_000), is_free: false });
-    assert_eq!(hosted.facts("vendor/new:free"), ModelFacts { context_tokens: None, is_free: true });
+    assert_eq!(
+        hosted.facts("gpt-4o"),
+        ModelFacts { context_tokens: Some(128_000), is_free: false, ..ModelFacts::default() }
+    );
+    assert_eq!(
+        hosted.facts("vendor/new:free"),
+        ModelFacts { context_tokens: None, is_free: true, ..ModelFacts::default() }
+    );
     let local = provider("http://localhost:11434/v1");
-    assert_eq!(local.facts("llama-3.1"), ModelFacts { context_tokens: None, is_free: true });
+    assert_eq!(
+        local.facts("llama-3.1"),
+        ModelFacts { context_tokens: None, is_free: true, ..ModelFacts::default() }
+    );
 }
 
 #[tokio::test]

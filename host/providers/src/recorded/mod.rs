@@ -69,7 +69,7 @@ impl Provider for Recorded {
     }
 
     fn facts(&self, _: &str) -> ModelFacts {
-        ModelFacts { context_tokens: self.file.context_tokens, is_free: true }
+        ModelFacts { context_tokens: self.file.context_tokens, is_free: true, ..ModelFacts::default() }
     }
 
     async fn chat(&self, request: ChatRequest<'_>) -> Result<ReplyStream, ProviderError> {
@@ -177,7 +177,7 @@ fn render(exchange: &Exchange, messages: &[std::sync::Arc<Message>]) -> Result<C
             Arguments::Raw(template) => fill(template)?,
             Arguments::Json(value) => value.render(&fill)?.to_string(),
         };
-        raw_calls.push(RawCall { id: None, name: call.name.clone(), arguments });
+        raw_calls.push(RawCall::new(None, call.name.clone(), arguments));
     }
     let stop = match stop {
         Some(stop) => stop.reason(),

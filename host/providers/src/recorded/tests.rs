@@ -95,7 +95,8 @@ async fn the_answer_is_made_from_what_the_tool_returned() {
             [RawCall {
                 id: None,
                 name: "read_file".to_owned(),
-                arguments: r#"{"path":"notes.txt"}"#.to_owned()
+                arguments: r#"{"path":"notes.txt"}"#.to_owned(),
+                repairs: Vec::new()
             }]
         );
         messages.extend([assistant(), result(content)]);

@@ -27,8 +27,18 @@ pub fn sample_records() -> Vec<Record> {
         },
         Record::Message { message: Message::System { text: text.clone() } },
         Record::Message { message: Message::User { text: text.clone() } },
-        Record::TurnStarted { provider: "scripted".to_owned(), model: "m".to_owned() },
-        Record::ProviderCall { attempts: 2, usage: Usage::default(), cost: Cost::NOTHING },
+        Record::TurnStarted {
+            provider: "scripted".to_owned(),
+            model: "m".to_owned(),
+            dialect: hames_core::types::DialectKind::Native,
+        },
+        Record::ProviderCall {
+            purpose: hames_core::transcript::CallPurpose::Turn,
+            model: None,
+            attempts: 2,
+            usage: Usage::default(),
+            cost: Cost::NOTHING,
+        },
         Record::Message {
             message: Message::Assistant(AssistantMessage {
                 text: text.clone(),
@@ -38,6 +48,7 @@ pub fn sample_records() -> Vec<Record> {
                     name: "read_file".to_owned(),
                     arguments: "{\"path\": \n ".to_owned(),
                 }],
+                written: None,
                 opaque: Some(json!({"signature": "x", "n": 1.5, "list": [null, true]})),
             }),
         },

@@ -1,0 +1,94 @@
+//! What an engine is made of: ports, rules and numbers, put together by the builder.
+
+use std::sync::Arc;
+
+use crate::clock::Clock;
+use crate::events::EventBus;
+use crate::gate::Gate;
+use crate::hooks::{StopHook, TurnSink};
+use crate::memory::Memory;
+use crate::provider::{ModelFacts, Provider};
+use crate::registry::Registry;
+use crate::results::ResultStore;
+use crate::spend::SpendBook;
+use crate::summarizer::Summarizer;
+use crate::types::{ContextLimits, DialectChoice, Notation, TurnLimits};
+
+/// Everything an engine is made of.
+pub struct EngineParts {
+    /// The model API.
+    pub provider: Arc<dyn Provider>,
+    /// The model to ask.
+    pub model: String,
+    /// What is known about the model; `None` asks the provider.
+    pub facts: Option<ModelFacts>,
+    /// How calls are written.
+    pub dialect: DialectChoice,
+    /// The notation of the `xml` dialect; `None` takes the model's own.
+    pub notation: Option<Notation>,
+    /// Upper bound of one reply in tokens, if any.
+    pub max_output_tokens: Option<u32>,
+    /// Frozen into the history of a new session; an old one keeps its own.
+    pub system_prompt: Option<String>,
+    /// The tools in scope.
+    pub registry: Registry,
+    /// Who may call what.
+    pub gate: Gate,
+    /// What one turn may use.
+    pub limits: TurnLimits,
+    /// When and how the history is compacted.
+    pub context: ContextLimits,
+    /// Keeps results that are too long to show; without one they are cut for good.
+    pub results: Option<Arc<dyn ResultStore>>,
+    /// Summarises the middle of a full history; without one the oldest rounds are dropped.
+    pub summarizer: Option<Arc<dyn Summarizer>>,
+    /// Recalled from once per turn.
+    pub memory: Option<Arc<dyn Memory>>,
+    /// Money of all sessions; a cap per day needs one.
+    pub spend: Option<Arc<dyn SpendBook>>,
+    /// Asked in this order.
+    pub stop_hooks: Vec<Arc<dyn StopHook>>,
+    /// Told of finished turns.
+    pub sink: Option<Arc<dyn TurnSink>>,
+    /// Where observers listen.
+    pub bus: EventBus,
+    /// Wall time.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl EngineParts {
+    /// The least that an engine needs; everything else has a default that does nothing or a number that suits most.
+    pub fn new(
+        provider: Arc<dyn Provider>,
+        model: impl Into<String>,
+        gate: Gate,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            provider,
+            model: model.into(),
+            facts: None,
+            dialect: DialectChoice::default(),
+            notation: None,
+            max_output_tokens: None,
+            system_prompt: None,
+            registry: Registry::default(),
+            gate,
+            limits: TurnLimits::default(),
+            context: ContextLimits::default(),
+            results: None,
+            summarizer: None,
+            memory: None,
+            spend: None,
+            stop_hooks: Vec::new(),
+            sink: None,
+            bus: EventBus::default(),
+            clock,
+        }
+    }
+
+    /// What is known about the model.
+    pub fn facts(&self) -> ModelFacts {
+        self.facts.unwrap_or_else(|| self.provider.facts(&self.model))
+    }
+}
