@@ -5,8 +5,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::types::{
-    CallId, CallOutcome, CompactionTier, Cost, DialectKind, Effect, Message, SessionId, TurnEnd, TurnId,
-    Usage,
+    CallId, CallOutcome, CompactionTier, Cost, DialectKind, Effect, Ledger, Message, SessionId, TurnEnd,
+    TurnId, Usage,
 };
 
 /// Version of the entry format; an unknown one is refused, not guessed.
@@ -90,6 +90,9 @@ pub enum Record {
         to: u64,
         /// What stands there now.
         message: Message,
+        /// Everything done in messages that are gone by now, those of earlier compactions included.
+        #[serde(default, skip_serializing_if = "Ledger::is_empty")]
+        ledger: Ledger,
     },
     /// Usage of one provider call.
     ProviderCall {
@@ -126,6 +129,9 @@ pub struct ResultStub {
     pub call_id: CallId,
     /// What the model sees from now on.
     pub text: String,
+    /// Names the whole result in the result store; absent where none is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handle: Option<String>,
 }
 
 /// What a provider call was for.

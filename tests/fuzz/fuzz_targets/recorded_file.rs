@@ -22,6 +22,7 @@ fuzz_target!(|text: &str| {
             tool: "read_file".to_owned(),
             text: "alpha\nbeta = 7\n".to_owned(),
             is_error: false,
+            handle: None,
         })),
     ];
     for _ in 0..4 {

@@ -157,5 +157,6 @@ pub(crate) fn failed_result(call_id: &CallId, tool: &str, failure: &ToolFailure)
         tool: tool.to_owned(),
         text: format!("error: {}{hint}", failure.message),
         is_error: true,
+        handle: None,
     })
 }

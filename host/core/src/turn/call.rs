@@ -114,6 +114,7 @@ impl Turn<'_> {
             tool: call.name.clone(),
             text,
             is_error: outcome.result.is_err(),
+            handle: shortened.as_ref().map(|short| short.handle.clone()).filter(|handle| !handle.is_empty()),
         });
         self.session.history.check(&message).map_err(Stop::History)?;
         let record = Record::CallFinished {

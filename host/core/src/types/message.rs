@@ -69,6 +69,9 @@ pub struct ToolResultMessage {
     /// True when this is a failure that the model may act on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
+    /// Names the whole result in the result store, where `text` is not the whole of it. Never sent by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handle: Option<String>,
 }
 
 impl Message {

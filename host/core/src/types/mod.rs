@@ -7,6 +7,7 @@ mod citation;
 mod dialect;
 mod event;
 mod ids;
+mod ledger;
 mod message;
 mod usage;
 
@@ -15,5 +16,6 @@ pub use citation::Citation;
 pub use dialect::{DialectChoice, DialectKind, Notation};
 pub use event::{CompactionTier, EventKind, TurnEnd, TurnEvent};
 pub use ids::{AgentPath, CallId, SessionId, TurnId};
+pub use ledger::Ledger;
 pub use message::{AssistantMessage, Message, ToolCall, ToolResultMessage};
 pub use usage::{ContextLimits, Cost, CostBasis, Rate, TurnLimits, Usage};

@@ -84,6 +84,7 @@ async fn damage_is_noted_and_the_history_holds() {
         tool: "x".to_owned(),
         text: String::new(),
         is_error: false,
+        handle: None,
     });
     let records = [
         Record::Message { message: Message::System { text: "late".to_owned() } },

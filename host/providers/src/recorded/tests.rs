@@ -52,6 +52,7 @@ fn result(text: &str) -> Arc<Message> {
         tool: "read_file".to_owned(),
         text: text.to_owned(),
         is_error: false,
+        handle: None,
     }))
 }
 

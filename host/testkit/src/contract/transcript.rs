@@ -2,22 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use hames_core::transcript::{Record, TRANSCRIPT_VERSION, Transcript, TranscriptEntry};
+use hames_core::transcript::{Record, ResultStub, TRANSCRIPT_VERSION, Transcript, TranscriptEntry};
 use hames_core::types::{
-    AssistantMessage, CallId, CallOutcome, Cost, Effect, FailureKind, Message, SessionId, ToolCall,
-    ToolResultMessage, TurnEnd, TurnId, Usage,
+    AssistantMessage, CallId, CallOutcome, CompactionTier, Cost, Effect, FailureKind, Ledger, Message,
+    SessionId, ToolCall, ToolResultMessage, TurnEnd, TurnId, Usage,
 };
 use serde_json::json;
 
 /// A record of every kind, with text that is easy to break: line breaks, quotes, NUL, other scripts, broken JSON.
 pub fn sample_records() -> Vec<Record> {
     let id = CallId::new("call_1");
+    let stubbed = id.clone();
     let text = "a \"quoted\" line\nand \u{0} \u{1b}[0m Grüße 👋 \u{2028}".to_owned();
     let result = ToolResultMessage {
         call_id: id.clone(),
         tool: "read_file".to_owned(),
         text: text.clone(),
         is_error: true,
+        handle: None,
     };
     vec![
         Record::Session {
@@ -57,6 +59,16 @@ pub fn sample_records() -> Vec<Record> {
             message: Message::ToolResult(result),
             outcome: CallOutcome::Failed { failure: FailureKind::Limit { key: "limits.fuel".to_owned() } },
             elapsed_ms: 3,
+        },
+        Record::ResultsStubbed {
+            stubs: vec![ResultStub { call_id: stubbed, text: text.clone(), handle: Some("r1".to_owned()) }],
+        },
+        Record::Compacted {
+            tier: CompactionTier::Auto,
+            from: 2,
+            to: 4,
+            message: Message::User { text: text.clone() },
+            ledger: Ledger { read: vec![text.clone()], left_out: 1, ..Ledger::default() },
         },
         Record::Note { text: text.clone() },
         Record::TurnEnded { end: TurnEnd::Halted { reason: text.clone(), text } },

@@ -50,6 +50,7 @@ fn result(id: &str, text: &str) -> Arc<Message> {
         tool: "read_file".to_owned(),
         text: text.to_owned(),
         is_error: false,
+        handle: None,
     }))
 }
 
