@@ -12,6 +12,7 @@ use tokio::sync::Semaphore;
 
 use super::{Action, ActionWindow, Approval, ApprovalRequest, Approver, CallPolicy, arguments};
 use crate::fence::{Fence, FenceReason};
+use crate::lenient::coerce_arguments;
 use crate::tool::Tool;
 use crate::types::{Effect, EventKind, FailureKind, ToolCall, ToolFailure};
 
@@ -62,6 +63,8 @@ pub struct Admitted {
     pub arguments_json: Arc<str>,
     /// The worse of what the tool claims and what is enforced.
     pub effect: Effect,
+    /// What was repaired or coerced in the arguments, one line each.
+    pub repairs: Vec<String>,
 }
 
 /// A call that may not.
@@ -123,7 +126,7 @@ impl Gate {
         let effect = tool.spec().effect.max(tool.effect());
         let refused = |failure| Refused { failure, effect: Some(effect) };
 
-        let arguments = checked_arguments(&attempt, tool).map_err(refused)?;
+        let (arguments, repairs) = checked_arguments(&attempt, tool).map_err(refused)?;
         let ruling = self.policy.decide(&call.name, effect);
         if ruling.action == Action::Deny {
             let message = format!("policy denies `{}` (effect {effect}) by {}", call.name, ruling.rule);
@@ -158,7 +161,13 @@ impl Gate {
             let free_at_ms = self.actions.take(attempt.now_ms, self.max_actions_per_hour);
             self.within_actions(free_at_ms, attempt.now_ms).map_err(refused)?;
         }
-        Ok(Admitted { tool: Arc::clone(tool), arguments: Arc::new(arguments), arguments_json, effect })
+        Ok(Admitted {
+            tool: Arc::clone(tool),
+            arguments: Arc::new(arguments),
+            arguments_json,
+            effect,
+            repairs,
+        })
     }
 
     fn within_actions(
@@ -232,7 +241,11 @@ impl Gate {
     }
 }
 
-fn checked_arguments(attempt: &Attempt<'_>, tool: &Arc<dyn Tool>) -> Result<Value, ToolFailure> {
+/// The arguments and what had to be changed in them.
+fn checked_arguments(
+    attempt: &Attempt<'_>,
+    tool: &Arc<dyn Tool>,
+) -> Result<(Value, Vec<String>), ToolFailure> {
     let spec = tool.spec();
     if attempt.writing == Writing::CutOff {
         return Err(arguments::cut_off(spec));
@@ -240,7 +253,14 @@ fn checked_arguments(attempt: &Attempt<'_>, tool: &Arc<dyn Tool>) -> Result<Valu
     let value = arguments::parse(spec, &attempt.call.arguments, attempt.writing == Writing::InFull)?;
     let mismatches = attempt.catalogue.mismatches(&attempt.call.name, &value);
     if mismatches.is_empty() {
-        return Ok(value);
+        return Ok((value, Vec::new()));
+    }
+    if let Value::Object(mut fitting) = value {
+        let notes = coerce_arguments(&spec.parameters, &mut fitting);
+        let fitting = Value::Object(fitting);
+        if !notes.is_empty() && attempt.catalogue.mismatches(&attempt.call.name, &fitting).is_empty() {
+            return Ok((fitting, notes));
+        }
     }
     let message = format!("arguments of `{}` do not match its schema: {}", spec.name, mismatches.join("; "));
     Err(ToolFailure::new(FailureKind::InvalidArguments, format!("{message}; nothing was run")))

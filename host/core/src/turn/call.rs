@@ -77,7 +77,7 @@ impl Turn<'_> {
             tool: call.name.clone(),
             arguments: one_safe_line(&call.arguments, MAX_SHOWN_ARGUMENTS_BYTES),
             effect: admitted.effect,
-            repairs: Vec::new(),
+            repairs: admitted.repairs.clone(),
         });
         Ok(Invocation {
             call_id: call.id.clone(),
