@@ -25,6 +25,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("events", 2),
     ("meter", 2),
     ("results", 2),
+    ("rounds", 2),
     ("turn", 3),
 ];
 

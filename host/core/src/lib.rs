@@ -2,7 +2,7 @@
 //!
 //! Floors, imports only going down: [`types`] (words) → ports ([`provider`], [`tool`], [`hooks`], [`transcript`],
 //! [`memory`], [`summarizer`], [`spend`], [`clock`], [`fence`]) → mechanisms, which never import each other ([`registry`],
-//! [`gate`], [`dialect`], [`context`], [`meter`], [`results`], [`events`]) → the [`turn`].
+//! [`gate`], [`dialect`], [`context`], [`meter`], [`results`], [`rounds`], [`events`]) → the [`turn`].
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -20,6 +20,7 @@ pub mod meter;
 pub mod provider;
 pub mod registry;
 pub mod results;
+pub mod rounds;
 pub mod spend;
 pub mod summarizer;
 pub mod tool;

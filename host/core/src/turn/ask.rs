@@ -43,11 +43,27 @@ pub(super) struct Reply {
     pub(super) opaque: Option<serde_json::Value>,
 }
 
+/// Calls that could not be read.
+pub(super) struct Unreadable {
+    /// The reply as the model wrote it.
+    pub(super) written: String,
+    /// What is wrong, for the model.
+    pub(super) problem: String,
+}
+
+impl Reply {
+    /// Why its calls cannot be run, if so.
+    pub(super) fn unreadable(&self) -> Option<Unreadable> {
+        let problem = self.problem.clone()?;
+        Some(Unreadable { written: self.written.clone().unwrap_or_else(|| self.text.clone()), problem })
+    }
+}
+
 impl Turn<'_> {
     /// Asks once and, where the failure may pass, again.
     pub(super) async fn ask(&mut self) -> Result<Reply, Stop> {
-        self.iterations += 1;
-        self.voice.say(EventKind::IterationStarted { iteration: self.iterations });
+        self.session.course.iterations += 1;
+        self.voice.say(EventKind::IterationStarted { iteration: self.session.course.iterations });
         let mut attempt = 1;
         loop {
             let mut shown = String::new();
@@ -66,9 +82,7 @@ impl Turn<'_> {
             let wait_ms = match wait_ms(&error, attempt, self.engine.limits.max_attempts) {
                 Ok(wait_ms) => wait_ms,
                 Err(why) => {
-                    if !shown.trim().is_empty() {
-                        self.reached = shown;
-                    }
+                    self.keep_partial(shown)?;
                     return Err(Stop::Provider(given_up(error, why)));
                 }
             };
@@ -78,7 +92,11 @@ impl Turn<'_> {
                 cause: crate::results::one_safe_line(&error.message, 500),
                 discarded_bytes: u64::try_from(shown.len()).unwrap_or(u64::MAX),
             });
-            self.fence.race(tokio::time::sleep(Duration::from_millis(wait_ms))).await?;
+            let waited = self.fence.race(tokio::time::sleep(Duration::from_millis(wait_ms))).await;
+            if let Err(reason) = waited {
+                self.keep_partial(shown)?;
+                return Err(Stop::Fence(reason));
+            }
             attempt += 1;
         }
     }
@@ -205,12 +223,13 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// What the model had written when it was interrupted stays in the conversation: the user saw it.
+    /// What the model had written when it was interrupted, or when the last attempt failed, stays in the conversation: the
+    /// user saw it.
     fn keep_partial(&mut self, shown: String) -> Result<(), Stop> {
         if shown.trim().is_empty() {
             return Ok(());
         }
-        self.reached.clone_from(&shown);
+        self.session.course.reached.clone_from(&shown);
         self.push(Message::Assistant(AssistantMessage { text: shown, ..AssistantMessage::default() }))
     }
 }

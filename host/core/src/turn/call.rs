@@ -1,5 +1,6 @@
 //! One tool call: through the gate, run, shaped, recorded. Whatever happens in here, the call gets exactly one result.
 
+use std::any::Any;
 use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt;
@@ -7,6 +8,7 @@ use tokio::time::Instant;
 
 use super::{Stop, Turn};
 use crate::gate::{Admitted, Attempt, Catalogue, Refused, Writing};
+use crate::hooks::CallView;
 use crate::registry::Registry;
 use crate::results::{Shaped, Shaping, one_safe_line, shape, shape_failure};
 use crate::tool::{CallContext, Invocation, Tool};
@@ -20,6 +22,12 @@ use crate::types::{
 const MAX_SHOWN_ARGUMENTS_BYTES: usize = 2048;
 /// Bytes of a failure shown in an event.
 const MAX_SUMMARY_BYTES: usize = 500;
+/// Bytes of a tool's name in an event: the model may name anything.
+const MAX_TOOL_NAME_BYTES: usize = 100;
+/// Bytes that the model sees of a result once the turn's results are many: enough for an error or a first look.
+const MAX_BYTES_AFTER_MANY: usize = 1024;
+
+const MANY_RESULTS_PROMPT: &str = include_str!("prompts/many-results.md");
 
 impl Catalogue for Registry {
     fn tool(&self, name: &str) -> Option<&std::sync::Arc<dyn Tool>> {
@@ -71,13 +79,19 @@ impl Turn<'_> {
             effect: admitted.effect,
         })?;
         self.session.history.mark_started(&call.id, admitted.effect);
-        self.calls += 1;
+        self.session.course.calls_started += 1;
         self.voice.say(EventKind::CallStarted {
             call_id: call.id.clone(),
             tool: call.name.clone(),
             arguments: one_safe_line(&call.arguments, MAX_SHOWN_ARGUMENTS_BYTES),
             effect: admitted.effect,
-            repairs: admitted.repairs.clone(),
+            repairs: self
+                .repairs
+                .remove(&call.id)
+                .into_iter()
+                .flatten()
+                .chain(admitted.repairs.clone())
+                .collect(),
         });
         Ok(Invocation {
             call_id: call.id.clone(),
@@ -97,7 +111,7 @@ impl Turn<'_> {
         let shaping = Shaping {
             session: &self.session.id,
             call: &call.id,
-            max_bytes: self.engine.limits.max_result_bytes,
+            max_bytes: self.result_cap(),
             store: self.engine.results.as_deref(),
         };
         let (shaped, told, summary) = match &outcome.result {
@@ -108,7 +122,15 @@ impl Turn<'_> {
                 one_safe_line(&failure.message, MAX_SUMMARY_BYTES),
             ),
         };
-        let Shaped { text, full_bytes, shortened, warning } = shaped;
+        self.note_call(call, outcome, &told);
+        let Shaped { mut text, full_bytes, shortened, warning } = shaped;
+        if shortened.is_some() && self.has_many_results() {
+            let limit = self.engine.limits.max_turn_result_bytes;
+            let notice = MANY_RESULTS_PROMPT.trim_end().replace("{{limit}}", &limit.to_string());
+            text = format!("{text}\n{notice}");
+        }
+        let shown_bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
+        self.session.course.result_bytes = self.session.course.result_bytes.saturating_add(shown_bytes);
         let message = Message::ToolResult(ToolResultMessage {
             call_id: call.id.clone(),
             tool: call.name.clone(),
@@ -125,7 +147,7 @@ impl Turn<'_> {
         // On a broken session the turn only winds up: calls are closed in memory and for observers.
         let appended = if self.session.is_broken { Ok(()) } else { self.append(record) };
         // Kept in memory and announced even if the disk failed: the call did run, and whoever shows it must see its end.
-        self.session.history.push(message).map_err(Stop::History)?;
+        self.session.keep(message).map_err(Stop::History)?;
         if let Some(message) = warning {
             let message = one_safe_line(&message, MAX_SUMMARY_BYTES);
             self.voice.say(EventKind::Warning { message });
@@ -139,9 +161,17 @@ impl Turn<'_> {
                 is_summary: false,
             });
         }
+        let tool = one_safe_line(&call.name, MAX_TOOL_NAME_BYTES);
+        self.session.course.add_call(CallView {
+            call_id: call.id.clone(),
+            tool: tool.clone(),
+            effect: outcome.effect,
+            outcome: told.clone(),
+            elapsed_ms: outcome.elapsed_ms,
+        });
         self.voice.say(EventKind::CallFinished {
             call_id: call.id.clone(),
-            tool: one_safe_line(&call.name, 100),
+            tool,
             effect: outcome.effect,
             outcome: told,
             summary,
@@ -150,6 +180,17 @@ impl Turn<'_> {
         });
         appended
     }
+
+    /// Bytes that the model may see of the next result.
+    fn result_cap(&self) -> usize {
+        let cap = self.engine.limits.max_result_bytes;
+        if self.has_many_results() { cap.min(MAX_BYTES_AFTER_MANY) } else { cap }
+    }
+
+    /// The turn's results have filled what one turn may put into the history.
+    fn has_many_results(&self) -> bool {
+        self.session.course.result_bytes >= self.engine.limits.max_turn_result_bytes
+    }
 }
 
 /// Runs an admitted call. A panic of the tool is its failure, not ours.
@@ -157,16 +198,19 @@ pub(super) async fn execute(admitted: Admitted, invocation: Invocation) -> Outco
     let begun = Instant::now();
     let Admitted { tool, effect, .. } = admitted;
     let running = AssertUnwindSafe(async { tool.call(invocation).await }).catch_unwind();
-    let result = running.await.unwrap_or_else(|panic| {
-        let words = panic
-            .downcast_ref::<&str>()
-            .copied()
-            .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-            .unwrap_or("no message");
-        Err(crashed(&tool.spec().name, words))
-    });
+    let result =
+        running.await.unwrap_or_else(|panic| Err(crashed(&tool.spec().name, panic_words(panic.as_ref()))));
     let elapsed_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
     Outcome { result, effect: Some(effect), elapsed_ms }
+}
+
+/// What a panic said.
+pub(super) fn panic_words(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
 }
 
 /// The failure of a tool that broke in our own process.

@@ -2,6 +2,7 @@
 
 use super::{Stop, Turn, TurnError};
 use crate::fence::FenceReason;
+use crate::hooks::StopPoint;
 use crate::provider::ProviderError;
 use crate::results::{chain, one_safe_line};
 use crate::transcript::{Record, TranscriptError};
@@ -17,11 +18,10 @@ impl Turn<'_> {
             Err(error) => (self.unrecorded(&error), Some(error)),
         };
         self.voice.say(EventKind::Ended(end.clone()));
+        self.session.end_turn();
+        self.session.tell_finished(self.voice.header.1.clone(), self.engine, &end);
         match lost {
-            None => {
-                self.session.end_turn();
-                Ok(end)
-            }
+            None => Ok(end),
             Some(source) => Err(TurnError::Transcript { session_id: self.session.id.clone(), source }),
         }
     }
@@ -44,12 +44,12 @@ impl Turn<'_> {
         let _ = self.close_calls(None);
         TurnEnd::Failed {
             error: format!("the transcript could not be written: {}", chain(error)),
-            text: self.reached.clone(),
+            text: self.session.course.reached.clone(),
         }
     }
 
     fn ended_by(&self, stop: Stop) -> Result<(TurnEnd, Option<FenceReason>), TranscriptError> {
-        let text = self.reached.clone();
+        let text = self.session.course.reached.clone();
         Ok(match stop {
             Stop::Fence(FenceReason::Interrupted) => {
                 (TurnEnd::Interrupted { text }, Some(FenceReason::Interrupted))
@@ -75,7 +75,7 @@ impl Turn<'_> {
             "the reply was refused by the model or a filter; nothing was run",
         );
         self.refuse_all(calls, &failure)?;
-        let text = self.reached.clone();
+        let text = self.session.course.reached.clone();
         let words = if text.is_empty() { "no words were given".to_owned() } else { text.clone() };
         Ok(TurnEnd::Failed { error: format!("the model refused: {words}"), text })
     }
@@ -85,7 +85,7 @@ impl Turn<'_> {
         let limit = self.engine.max_output_tokens.map_or_else(String::new, |max| format!(" = {max}"));
         TurnEnd::Halted {
             reason: format!("the reply was cut off by the output limit (`max_output_tokens`{limit})"),
-            text: self.reached.clone(),
+            text: self.session.course.reached.clone(),
         }
     }
 
@@ -94,34 +94,46 @@ impl Turn<'_> {
         TurnEnd::Failed {
             error: format!(
                 "the model `{}` answered with nothing twice, after {} tool calls\nhint: ask again, or use another model",
-                self.engine.model, self.calls
+                self.engine.model, self.session.course.calls_started
             ),
-            text: self.reached.clone(),
+            text: self.session.course.reached.clone(),
         }
     }
 
     /// Out of iterations: one last call asks for what was done and what is next. The tools stay in the request, so that
-    /// the provider's cache still holds; calls in the reply are not run.
+    /// the provider's cache still holds; calls in the reply are not run. Without a budget for that call, or if it fails,
+    /// a plain report must do.
     pub(super) async fn wrap_up(&mut self) -> Result<TurnEnd, Stop> {
-        self.push(Message::User { text: OUT_OF_ITERATIONS_PROMPT.trim_end().to_owned() })?;
-        match self.ask().await {
-            Ok(reply) => {
-                let text = reply.text.clone();
-                let calls = self.keep(reply)?;
-                let limit = self.engine.limits.max_iterations;
-                let message = format!("not run: the turn used all of `limits.max_iterations` = {limit}");
-                self.refuse_all(&calls, &ToolFailure::new(FailureKind::OverBudget, message))?;
-                if !text.trim().is_empty() {
-                    return Ok(TurnEnd::OutOfIterations { text });
-                }
+        let limit = self.engine.limits.max_iterations;
+        let budget = format!("the turn's iterations are used up (`limits.max_iterations` = {limit})");
+        self.ask_stop_hooks(StopPoint::BeforeBreakingCall { budget }).await?;
+        let why = match self.closing_words().await {
+            Ok(text) if text.trim().is_empty() => None,
+            Ok(text) => return Ok(TurnEnd::OutOfIterations { text }),
+            Err(Stop::Provider(error)) => Some(error.message),
+            Err(Stop::Budget(reason)) => Some(reason),
+            Err(stop @ (Stop::Fence(_) | Stop::Halt(_) | Stop::Transcript(_) | Stop::History(_))) => {
+                return Err(stop);
             }
-            Err(Stop::Provider(error)) => {
-                let message = format!("no closing words: {}", one_safe_line(&error.message, 500));
-                self.voice.say(EventKind::Warning { message });
-            }
-            Err(stop) => return Err(stop),
+        };
+        if let Some(why) = why {
+            let message = format!("no closing words: {}", one_safe_line(&why, 500));
+            self.voice.say(EventKind::Warning { message });
         }
         Ok(TurnEnd::OutOfIterations { text: self.plain_report() })
+    }
+
+    async fn closing_words(&mut self) -> Result<String, Stop> {
+        self.within_budget()?;
+        self.push(Message::User { text: OUT_OF_ITERATIONS_PROMPT.trim_end().to_owned() })?;
+        self.fit().await?;
+        let reply = self.ask().await?;
+        let text = reply.text.clone();
+        let calls = self.keep(reply)?;
+        let limit = self.engine.limits.max_iterations;
+        let message = format!("not run: the turn used all of `limits.max_iterations` = {limit}");
+        self.refuse_all(&calls, &ToolFailure::new(FailureKind::OverBudget, message))?;
+        Ok(text)
     }
 
     fn plain_report(&self) -> String {
@@ -129,9 +141,13 @@ impl Turn<'_> {
         let report = format!(
             "Stopped without a final answer after {limit} steps and {} tool calls. Ask me to go on, or raise \
              `limits.max_iterations`.",
-            self.calls
+            self.session.course.calls_started
         );
-        if self.reached.is_empty() { report } else { format!("{}\n\n{report}", self.reached) }
+        if self.session.course.reached.is_empty() {
+            report
+        } else {
+            format!("{}\n\n{report}", self.session.course.reached)
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 mod ask;
 mod batch;
 mod call;
+mod course;
 mod end;
 mod fit;
 mod guard;
@@ -17,6 +18,7 @@ mod session;
 mod speak;
 mod steer;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +26,7 @@ pub use parts::EngineParts;
 pub use session::{Session, UserInput};
 pub use steer::Mailbox;
 
-use ask::Reply;
+use ask::{Reply, Unreadable};
 
 use crate::context::HistoryError;
 use crate::dialect::{Dialect, Tools};
@@ -33,8 +35,12 @@ use crate::hooks::StopPoint;
 use crate::meter::Meter;
 use crate::provider::{ProviderError, StopReason};
 use crate::results::one_safe_line;
+use crate::rounds::RoundGuard;
 use crate::transcript::{Record, TranscriptError};
-use crate::types::{AssistantMessage, EventKind, Message, SessionId, ToolCall, TurnEnd, TurnEvent, TurnId};
+use crate::types::{
+    AssistantMessage, CallId, EventKind, FailureKind, Message, SessionId, ToolCall, ToolFailure, TurnEnd,
+    TurnEvent, TurnId,
+};
 
 const UNREADABLE_PROMPT: &str = include_str!("prompts/unreadable-call.md");
 /// Bytes of a parse problem shown in an event.
@@ -111,7 +117,7 @@ impl Engine {
             return Err(TurnError::Broken(session.id.clone()));
         }
         let session_id = session.id.clone();
-        session.settle().map_err(|source| TurnError::Transcript { session_id, source })?;
+        session.settle(&self.parts).map_err(|source| TurnError::Transcript { session_id, source })?;
         let mut turn = Turn::open(&self.parts, session, fence);
         let outcome = turn.drive(input).await;
         turn.end(outcome)
@@ -146,10 +152,9 @@ struct Turn<'a> {
     dialect: Arc<dyn Dialect>,
     /// What a request carries in a dialect that writes its catalogue into the prompt.
     no_tools: Tools,
-    /// The newest text of the model: what remains if the turn stops now.
-    reached: String,
-    iterations: u32,
-    calls: u32,
+    guard: RoundGuard,
+    /// What a text dialect repaired in calls that have not started yet.
+    repairs: BTreeMap<CallId, Vec<String>>,
 }
 
 /// Numbers and stamps the events of one turn.
@@ -181,9 +186,8 @@ impl<'a> Turn<'a> {
             meter: Meter::default(),
             dialect: speak::chosen(engine),
             no_tools: Tools::from([]),
-            reached: String::new(),
-            iterations: 0,
-            calls: 0,
+            guard: RoundGuard::default(),
+            repairs: BTreeMap::new(),
             engine,
             session,
         }
@@ -194,21 +198,21 @@ impl<'a> Turn<'a> {
         self.begin(input)?;
         let mut was_asked_again = false;
         loop {
-            self.may_ask()?;
-            self.deliver_steers()?;
-            if self.iterations >= self.engine.limits.max_iterations {
+            if self.session.course.iterations >= self.engine.limits.max_iterations {
                 return self.wrap_up().await;
             }
+            self.may_ask().await?;
             self.ask_stop_hooks(StopPoint::BetweenIterations).await?;
+            self.deliver_steers()?;
             self.fit().await?;
             let reply = self.ask().await?;
             let stop = reply.stop.clone();
-            let problem = reply.problem.clone();
+            let unreadable = reply.unreadable();
             let is_empty = reply.calls.is_empty() && reply.text.trim().is_empty();
             let calls = self.keep(reply)?;
             match stop {
                 StopReason::Refusal => return self.refused(&calls),
-                StopReason::Length if calls.is_empty() && problem.is_none() => return Ok(self.cut_off()),
+                StopReason::Length if calls.is_empty() && unreadable.is_none() => return Ok(self.cut_off()),
                 StopReason::Pause if calls.is_empty() => continue,
                 StopReason::End
                 | StopReason::ToolUse
@@ -217,15 +221,20 @@ impl<'a> Turn<'a> {
                 | StopReason::Error
                 | StopReason::Unknown(_) => {}
             }
-            if let Some(problem) = problem {
-                self.tell_unreadable(&problem)?;
+            if let Some(unreadable) = unreadable {
+                self.tell_unreadable(&calls, &unreadable)?;
+                self.guard_rounds()?;
             } else if !calls.is_empty() {
+                was_asked_again = false;
                 self.run_calls(&calls, &stop).await?;
                 self.guard_rounds()?;
             } else if !is_empty {
+                if self.goes_on_for_steer() {
+                    continue;
+                }
                 self.ask_stop_hooks(StopPoint::FinalReply).await?;
-                if !self.session.mailbox.has_steer() {
-                    return Ok(TurnEnd::Completed { text: self.reached.clone() });
+                if !self.goes_on_for_steer() {
+                    return Ok(TurnEnd::Completed { text: self.session.course.reached.clone() });
                 }
             } else if was_asked_again {
                 return Ok(self.stayed_empty());
@@ -238,21 +247,35 @@ impl<'a> Turn<'a> {
 
     /// The user message is on disk before anything else happens.
     fn begin(&mut self, input: UserInput) -> Result<(), Stop> {
+        self.session.course.user_text.clone_from(&input.text);
         let system = session::system_message(&self.session.history, self.engine.system_prompt.as_deref());
         if let Some(system) = system {
             self.push(system)?;
         }
+        let late = self.deliver_late()?;
         self.push(Message::User { text: input.text })?;
         let provider = self.engine.provider.id().to_owned();
         let model = self.engine.model.clone();
         let dialect = self.dialect.kind();
         self.append(Record::TurnStarted { provider: provider.clone(), model: model.clone(), dialect })?;
         self.voice.say(EventKind::TurnStarted { provider, model, dialect });
+        late.into_iter().for_each(|event| self.voice.say(event));
         Ok(())
     }
 
-    /// Fence and budgets, before every provider call. Fails closed: a budget that cannot be kept ends the turn.
-    fn may_ask(&self) -> Result<(), Stop> {
+    /// Fence and budgets, before every provider call. Hooks hear of a budget that is gone; the turn ends in any case.
+    async fn may_ask(&mut self) -> Result<(), Stop> {
+        match self.within_budget() {
+            Err(Stop::Budget(budget)) => {
+                self.ask_stop_hooks(StopPoint::BeforeBreakingCall { budget: budget.clone() }).await?;
+                Err(Stop::Budget(budget))
+            }
+            other => other,
+        }
+    }
+
+    /// Fails closed: a budget that cannot be kept ends the turn.
+    fn within_budget(&self) -> Result<(), Stop> {
         if let Some(reason) = self.fence.raised() {
             return Err(Stop::Fence(reason));
         }
@@ -262,16 +285,27 @@ impl<'a> Turn<'a> {
         }
     }
 
+    /// The user said something while the model gave its final text, and there is room to answer it. Otherwise it begins the
+    /// next turn.
+    fn goes_on_for_steer(&self) -> bool {
+        self.session.mailbox.has_steer()
+            && self.session.course.iterations < self.engine.limits.max_iterations
+            && self.within_budget().is_ok()
+    }
+
     /// Puts a reply into history and returns its calls, each with an id that is unique in the session. A reply that holds
     /// nothing is not kept: providers reject an empty assistant message.
     fn keep(&mut self, reply: Reply) -> Result<Vec<ToolCall>, Stop> {
         let mut calls = Vec::with_capacity(reply.calls.len());
         for call in reply.calls {
             let id = self.session.call_id(call.id.as_deref(), &calls);
+            if !call.repairs.is_empty() {
+                self.repairs.insert(id.clone(), call.repairs);
+            }
             calls.push(ToolCall { id, name: call.name, arguments: call.arguments });
         }
         if !reply.text.trim().is_empty() {
-            self.reached.clone_from(&reply.text);
+            self.session.course.reached.clone_from(&reply.text);
         }
         if calls.is_empty() && reply.text.trim().is_empty() && reply.written.is_none() {
             return Ok(calls);
@@ -286,18 +320,23 @@ impl<'a> Turn<'a> {
         Ok(calls)
     }
 
-    /// Tells the model that its calls could not be read.
-    fn tell_unreadable(&mut self, problem: &str) -> Result<(), Stop> {
-        self.voice.say(EventKind::ReplyUnreadable { problem: one_safe_line(problem, MAX_PROBLEM_BYTES) });
+    /// Tells the model that its calls could not be read. Calls beside them that could be read are not run either.
+    fn tell_unreadable(&mut self, calls: &[ToolCall], unreadable: &Unreadable) -> Result<(), Stop> {
+        let Unreadable { written, problem } = unreadable;
+        let message = "not run: another call of the same reply could not be read";
+        self.refuse_all(calls, &ToolFailure::new(FailureKind::MalformedArguments, message))?;
+        self.guard.note_unreadable(written);
         let text = UNREADABLE_PROMPT.trim_end().replace("{{problem}}", problem);
-        self.push(Message::User { text })
+        self.push(Message::User { text })?;
+        self.voice.say(EventKind::ReplyUnreadable { problem: one_safe_line(problem, MAX_PROBLEM_BYTES) });
+        Ok(())
     }
 
     /// A message is on disk before it is in history.
     fn push(&mut self, message: Message) -> Result<(), Stop> {
         self.session.history.check(&message).map_err(Stop::History)?;
         self.append(Record::Message { message: message.clone() })?;
-        self.session.history.push(message).map_err(Stop::History)
+        self.session.keep(message).map_err(Stop::History)
     }
 
     fn append(&mut self, record: Record) -> Result<(), Stop> {

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::EngineParts;
+use super::course::Course;
 use super::speak::Speech;
 use super::steer::Mailbox;
-use crate::context::{History, Restored, closing};
+use crate::context::{History, HistoryError, Restored, closing};
 use crate::gate::Approvals;
 use crate::transcript::{Record, TRANSCRIPT_VERSION, Transcript, TranscriptError};
 use crate::types::{AgentPath, CallId, Cost, Message, SessionId, ToolCall, TurnEnd, TurnId, Usage};
@@ -33,6 +35,7 @@ pub struct Session {
     pub(super) approvals: Approvals,
     pub(super) mailbox: Mailbox,
     pub(super) speech: Speech,
+    pub(super) course: Course,
     turns: u64,
     usage: Usage,
     cost: Cost,
@@ -60,6 +63,7 @@ impl Session {
             approvals: Approvals::default(),
             mailbox: Mailbox::default(),
             speech: Speech::default(),
+            course: Course::begin(),
             turns: 0,
             usage: Usage::default(),
             cost: Cost::NOTHING,
@@ -86,6 +90,7 @@ impl Session {
             approvals: Approvals::default(),
             mailbox: Mailbox::default(),
             speech: Speech::default(),
+            course: Course::begin(),
             turns: restored.turns,
             usage: restored.usage,
             cost: restored.cost,
@@ -133,34 +138,56 @@ impl Session {
         self.turns += 1;
         let id = TurnId::new(format!("turn-{}", self.turns));
         self.open_turn = Some(id.clone());
+        self.course = Course::begin();
+        self.mailbox.open();
         id
     }
 
-    /// The turn is over and on disk.
+    /// The turn is over.
     pub(super) fn end_turn(&mut self) {
         self.open_turn = None;
+        self.mailbox.close();
+    }
+
+    /// Appends a message to the history, as one that the turn added. The transcript has it already.
+    pub(super) fn keep(&mut self, message: Message) -> Result<(), HistoryError> {
+        self.history.push(message)?;
+        if let Some(kept) = self.history.messages().last() {
+            self.course.add_message(Arc::clone(kept));
+        }
+        Ok(())
     }
 
     pub(super) fn add_usage(&mut self, usage: Usage, cost: Cost) {
         self.usage = self.usage.plus(usage);
         self.cost = self.cost.plus(cost);
+        self.course.add_usage(usage, cost);
     }
 
-    /// Ends what a dropped future left behind, as a restart would: open calls get a result, the turn its end.
-    pub(super) fn settle(&mut self) -> Result<(), TranscriptError> {
+    /// Ends what a dropped future left behind, as a restart would: open calls get a result, the turn its end. No event
+    /// tells of it, as nobody watched any more; post-turn hooks do hear of it.
+    pub(super) fn settle(&mut self, engine: &EngineParts) -> Result<(), TranscriptError> {
         let Some(turn_id) = self.open_turn.clone() else { return Ok(()) };
+        let end = TurnEnd::Interrupted { text: self.course.reached.clone() };
+        let settled = self.settle_calls(&turn_id).and_then(|()| {
+            let end = end.clone();
+            self.append(Some(&turn_id), Record::TurnEnded { end })
+        });
+        self.end_turn();
+        self.tell_finished(turn_id, engine, &end);
+        settled
+    }
+
+    fn settle_calls(&mut self, turn_id: &TurnId) -> Result<(), TranscriptError> {
         while let Some(call) = self.history.open_calls().front().cloned() {
             let record = closing(Some(turn_id.clone()), &call).record;
             if let Record::CallFinished { message, .. } = &record
-                && self.history.push(message.clone()).is_err()
+                && self.keep(message.clone()).is_err()
             {
                 break; // silent: cannot happen, the result answers the front call
             }
-            self.append(Some(&turn_id), record)?;
+            self.append(Some(turn_id), record)?;
         }
-        let end = TurnEnd::Interrupted { text: String::new() };
-        self.append(Some(&turn_id), Record::TurnEnded { end })?;
-        self.open_turn = None;
         Ok(())
     }
 

@@ -168,6 +168,14 @@ pub struct TurnLimits {
     pub max_attempts: u32,
     /// Tool calls of one reply that run at once. Default 4.
     pub max_parallel_calls: usize,
+    /// Failures of the same call with the same arguments before the model is told so; one more halts the turn. Default 3.
+    pub max_same_failures: u32,
+    /// Successful rounds of the same calls with the same results before the model is told so; one more halts the turn.
+    /// Default 3.
+    pub max_identical_rounds: u32,
+    /// Failed calls one after the other, whichever they are, before the model is told so; one more halts the turn.
+    /// Default 6.
+    pub max_failures_in_row: u32,
 }
 
 impl Default for TurnLimits {
@@ -185,6 +193,9 @@ impl Default for TurnLimits {
             provider_idle_ms: 60_000,
             max_attempts: 4,
             max_parallel_calls: 4,
+            max_same_failures: 3,
+            max_identical_rounds: 3,
+            max_failures_in_row: 6,
         }
     }
 }

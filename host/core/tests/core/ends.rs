@@ -296,9 +296,11 @@ async fn a_budget_that_is_gone_ends_even_without_closing_words() {
         })
         .rig();
     let told = rig.say("go").await;
-    assert_eq!(told.end().word(), "halted");
+    assert_eq!(told.end().word(), "out-of-iterations");
+    assert!(told.end().text().contains("limits.max_iterations"), "{:?}", told.end());
     assert!(told.outcomes()[0].contains("OverBudget"), "a call over the budget is not run");
     assert_eq!(echo.calls(), []);
+    assert_eq!(rig.provider.requests().len(), 1, "no budget, no further request");
 }
 
 #[tokio::test(start_paused = true)]
