@@ -7,6 +7,7 @@
 mod approver;
 mod clock;
 pub mod contract;
+mod hooks;
 mod provider;
 mod results;
 mod server;
@@ -15,6 +16,7 @@ mod transcript;
 
 pub use approver::{Answer, ScriptedApprover};
 pub use clock::FixedClock;
+pub use hooks::{FakeHook, HookAnswer, MemorySink};
 pub use provider::{RecordedRequest, Script, ScriptedProvider};
 pub use results::MemoryResults;
 pub use server::{HttpReply, HttpRequest, ModelServer, Piece, SseReply};

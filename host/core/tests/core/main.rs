@@ -12,11 +12,15 @@
 mod batch;
 mod contracts;
 mod ends;
+mod finished;
 mod gate;
+mod guards;
 mod interrupts;
 mod properties;
 mod restore;
 mod results;
 mod retries;
+mod steering;
+mod stop_hooks;
 mod support;
 mod turns;
