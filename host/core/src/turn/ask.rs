@@ -10,11 +10,9 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{Stop, Turn};
 use crate::dialect::{Piece, ReplyParser};
-use crate::meter::CallBytes;
 use crate::provider::{
     ChatReply, ChatRequest, ProviderError, ProviderErrorKind, RawCall, ReplyEvent, StopReason,
 };
-use crate::transcript::{CallPurpose, Record};
 use crate::types::{AssistantMessage, EventKind, Message};
 
 /// The first wait after a failure; doubled for each further one.
@@ -65,19 +63,24 @@ impl Turn<'_> {
         self.session.course.iterations += 1;
         self.voice.say(EventKind::IterationStarted { iteration: self.session.course.iterations });
         let mut attempt = 1;
+        let mut allowance = self.allow_own().await?;
         loop {
             let mut shown = String::new();
             let mut parser = self.dialect.parser(self.engine.registry.catalogue());
             let error = match self.attempt(&mut shown, parser.as_mut()).await {
                 Ok(reply) => {
-                    self.account(&reply, attempt)?;
+                    self.bill(allowance, self.purse.heard, attempt)?;
                     return Ok(self.read(reply, parser, &shown));
                 }
                 Err(Broken::Fence(reason)) => {
+                    self.bill_broken(allowance, attempt)?;
                     self.keep_partial(shown)?;
                     return Err(Stop::Fence(reason));
                 }
-                Err(Broken::Provider(error)) => error,
+                Err(Broken::Provider(error)) => {
+                    self.bill_broken(allowance, attempt)?;
+                    error
+                }
             };
             let wait_ms = match wait_ms(&error, attempt, self.engine.limits.max_attempts) {
                 Ok(wait_ms) => wait_ms,
@@ -97,6 +100,13 @@ impl Turn<'_> {
                 self.keep_partial(shown)?;
                 return Err(Stop::Fence(reason));
             }
+            allowance = match self.allow_own().await {
+                Ok(allowance) => allowance,
+                Err(stop) => {
+                    self.keep_partial(shown)?;
+                    return Err(stop);
+                }
+            };
             attempt += 1;
         }
     }
@@ -147,6 +157,9 @@ impl Turn<'_> {
                 }
             };
             last_sign = Instant::now();
+            if let Some(Ok(event)) = &item {
+                self.purse.heard.note(event);
+            }
             match item {
                 Some(Ok(ReplyEvent::Text(text))) => {
                     for piece in parser.push(&text) {
@@ -205,22 +218,6 @@ impl Turn<'_> {
             stop: reply.stop,
             opaque: reply.opaque,
         }
-    }
-
-    fn account(&mut self, reply: &ChatReply, attempts: u32) -> Result<(), Stop> {
-        let written: usize = reply.calls.iter().map(|call| call.name.len() + call.arguments.len()).sum();
-        let written = written + reply.text.len() + reply.reasoning.as_ref().map_or(0, String::len);
-        let bytes = CallBytes {
-            sent: self.session.history.size_bytes(),
-            received: u64::try_from(written).unwrap_or(u64::MAX),
-        };
-        let is_free = self.engine.facts().is_free;
-        let (usage, cost) = self.meter.add(reply.usage, is_free, bytes);
-        self.session.add_usage(usage, cost);
-        let purpose = CallPurpose::Turn;
-        self.append(Record::ProviderCall { purpose, model: None, attempts, usage, cost })?;
-        self.voice.say(EventKind::CostUpdated { usage: self.meter.usage(), cost: self.meter.cost() });
-        Ok(())
     }
 
     /// What the model had written when it was interrupted, or when the last attempt failed, stays in the conversation: the

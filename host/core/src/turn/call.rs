@@ -65,7 +65,7 @@ impl Turn<'_> {
             fence: &self.fence,
             writing,
             now_ms: self.engine.clock.now_ms(),
-            over_budget: self.meter.exhausted(&self.engine.limits),
+            over_budget: self.meter.exhausted(&self.engine.limits, self.session.cost()),
         };
         let voice = &mut self.voice;
         self.engine.gate.admit(attempt, &mut self.session.approvals, &mut |kind| voice.say(kind)).await

@@ -2,7 +2,7 @@
 //!
 //! [`Engine::run`] takes a user message to its one terminal event. Steps live beside this file: [`ask`](self) the provider
 //! in its dialect and with retries (`speak.rs`, `ask.rs`), run a reply's calls (`batch.rs`, `call.rs`), look for circles
-//! (`guard.rs`), take what the user says meanwhile (`steer.rs`), make the context fit (`fit.rs`), ask the hooks (`hooks.rs`),
+//! (`guard.rs`), pay (`money.rs`), take what the user says meanwhile (`steer.rs`), make the context fit (`fit.rs`), ask the hooks (`hooks.rs`),
 //! end the turn (`end.rs`). The transcript has each fact before observers hear of it.
 
 mod ask;
@@ -13,6 +13,7 @@ mod end;
 mod fit;
 mod guard;
 mod hooks;
+mod money;
 mod parts;
 mod session;
 mod speak;
@@ -27,6 +28,7 @@ pub use session::{Session, UserInput};
 pub use steer::Mailbox;
 
 use ask::{Reply, Unreadable};
+use money::Purse;
 
 use crate::context::HistoryError;
 use crate::dialect::{Dialect, Tools};
@@ -149,6 +151,7 @@ struct Turn<'a> {
     fence: Fence,
     voice: Voice<'a>,
     meter: Meter,
+    purse: Purse,
     dialect: Arc<dyn Dialect>,
     /// What a request carries in a dialect that writes its catalogue into the prompt.
     no_tools: Tools,
@@ -184,6 +187,7 @@ impl<'a> Turn<'a> {
             fence: fence.within(Duration::from_millis(engine.limits.max_elapsed_ms)),
             voice: Voice { engine, header, seq: 0 },
             meter: Meter::default(),
+            purse: Purse::default(),
             dialect: speak::chosen(engine),
             no_tools: Tools::from([]),
             guard: RoundGuard::default(),
@@ -279,7 +283,7 @@ impl<'a> Turn<'a> {
         if let Some(reason) = self.fence.raised() {
             return Err(Stop::Fence(reason));
         }
-        match self.meter.exhausted(&self.engine.limits) {
+        match self.meter.exhausted(&self.engine.limits, self.session.cost()) {
             Some(reason) => Err(Stop::Budget(reason)),
             None => Ok(()),
         }

@@ -2,6 +2,7 @@
 
 use hames_core::gate::HourWindow;
 use hames_core::provider::{ProviderErrorKind, StopReason};
+use hames_core::spend::MemorySpendBook;
 use hames_testkit::{MemoryResults, MemoryTranscript, Script, ScriptedProvider, contract};
 
 #[test]
@@ -10,6 +11,7 @@ fn fakes_keep_their_contracts() {
     contract::transcript(&transcript, || transcript.entries());
     contract::result_store(&MemoryResults::default());
     contract::action_window(&HourWindow::default());
+    contract::spend_book(&MemorySpendBook::default());
 }
 
 #[tokio::test]

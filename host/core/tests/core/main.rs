@@ -16,6 +16,7 @@ mod finished;
 mod gate;
 mod guards;
 mod interrupts;
+mod money;
 mod properties;
 mod restore;
 mod results;

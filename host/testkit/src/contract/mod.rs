@@ -2,6 +2,7 @@
 //! sentence that names it.
 
 mod provider;
+mod spend;
 mod transcript;
 
 use hames_core::gate::{ACTION_WINDOW_MS, ActionWindow};
@@ -9,6 +10,7 @@ use hames_core::results::ResultStore;
 use hames_core::types::{CallId, SessionId};
 
 pub use provider::{provider_error, provider_reply};
+pub use spend::spend_book;
 pub use transcript::{sample_records, transcript};
 
 /// A result store keeps what it is given, apart by session, and gives nothing for a handle that it did not make.

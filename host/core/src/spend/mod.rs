@@ -1,9 +1,17 @@
 //! The port to the spend book: money of all sessions, across processes and restarts.
 //!
 //! Before a provider call the turn reserves what the call may cost at most; after it, the reservation is settled with what
-//! it did cost. A reservation that nobody settles (kill -9) counts as spent until it is an hour old. Fails closed: a book
-//! that cannot be read or written allows no call that has a price and a cap.
+//! it did cost. A reservation that nobody settles (kill -9) counts as spent until it is an hour old. A call counts on the
+//! day on which it was reserved, so that a cap also holds for calls that run over midnight. Fails closed: a book that
+//! cannot be read or written allows no call that has a price and a cap.
 
+mod ledger;
+
+use serde::{Deserialize, Serialize};
+
+pub use ledger::{DayLedger, MemorySpendBook, RESERVATION_MS};
+
+use crate::clock::UtcTime;
 use crate::types::{Cost, SessionId, TurnId, Usage};
 
 /// What is about to be spent at most.
@@ -20,7 +28,7 @@ pub struct SpendRequest {
 }
 
 /// Room that is set aside.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reservation {
     /// Names it in the book.
     pub id: String,
@@ -29,7 +37,7 @@ pub struct Reservation {
 }
 
 /// One provider call as it is booked.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SpendEntry {
     /// When the call was over, in milliseconds since the Unix epoch.
     pub time_ms: u64,
@@ -53,7 +61,8 @@ pub enum SpendError {
     /// The day's cap leaves no room for the call.
     #[error(
         "the day's spending is at {spent_microdollars} of {cap_microdollars} micro-dollars and the next call may cost up to \
-         {asked_microdollars}"
+         {asked_microdollars}; the next day begins at {} UTC",
+        UtcTime::from_ms(*until_ms).short()
     )]
     OverDay {
         /// Spent and reserved today.
@@ -78,7 +87,8 @@ pub enum SpendError {
 
 /// Books what is spent. Days are UTC. Called from many turns at once; short blocking file work is fine.
 pub trait SpendBook: Send + Sync {
-    /// Sets room aside. Called before every provider call of a model that is not free.
+    /// Sets room aside: spent, reserved and asked for together never pass the cap. Called before every provider call of a
+    /// model that has a price.
     fn reserve(&self, request: &SpendRequest) -> Result<Reservation, SpendError>;
 
     /// Books a call and frees its reservation. Called once per provider call, failed ones too if they used anything.
