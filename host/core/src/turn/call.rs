@@ -10,7 +10,7 @@ use super::{Stop, Turn};
 use crate::gate::{Admitted, Attempt, Catalogue, Refused, Writing};
 use crate::hooks::CallView;
 use crate::registry::Registry;
-use crate::results::{Shaped, Shaping, one_safe_line, shape, shape_failure};
+use crate::results::{READ_RESULT, Shaped, Shaping, one_safe_line, shape, shape_failure};
 use crate::tool::{CallContext, Invocation, Tool};
 use crate::transcript::Record;
 use crate::types::{
@@ -112,7 +112,8 @@ impl Turn<'_> {
             session: &self.session.id,
             call: &call.id,
             max_bytes: self.result_cap(),
-            store: self.engine.results.as_deref(),
+            // What was read back from the store is in it already.
+            store: self.engine.results.as_deref().filter(|_| call.name != READ_RESULT),
         };
         let (shaped, told, summary) = match &outcome.result {
             Ok(output) => (shape(output, shaping), CallOutcome::Succeeded, String::new()),

@@ -284,7 +284,7 @@ impl HarnessBuilder {
             registry.add(Arc::clone(tool))?;
         }
         if let Some(results) = results {
-            registry.add(Arc::new(ReadResult::new(Arc::clone(results))))?;
+            registry.add(Arc::new(ReadResult::new(Arc::clone(results), self.limits.max_result_bytes)))?;
         }
         for plugin in plugins {
             for tool in &plugin.tools {

@@ -23,7 +23,7 @@ use hames_core::types::SessionId;
 
 pub use actions::FileActionWindow;
 pub use list::SessionSummary;
-pub use results::FileResultStore;
+pub use results::{DEFAULT_MAX_SESSION_BYTES, FileResultStore};
 pub use write::FileTranscript;
 
 pub(crate) use id::new_session_id;

@@ -6,8 +6,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 
 use hames_core::gate::{ACTION_WINDOW_MS, ActionWindow};
-use hames_core::results::ResultStore;
-use hames_core::types::{CallId, Message, TurnEnd, TurnId};
+use hames_core::types::{Message, TurnEnd, TurnId};
 
 use super::*;
 use crate::clock::SystemClock;
@@ -171,29 +170,6 @@ fn an_absurd_entry_number_is_no_crash() {
     OpenOptions::new().append(true).open(&path).unwrap().write_all(line.as_bytes()).unwrap();
     let resumed = store.resume(&id).unwrap();
     assert!(hames_core::context::restore(resumed.entries).is_err(), "the gap is told");
-}
-
-#[test]
-fn results_are_kept_per_session_and_handles_reach_nowhere_else() {
-    let dir = tempfile::tempdir().unwrap();
-    let results = FileResultStore::new(dir.path().join("results"));
-    let (a, b) = (SessionId::new("a"), SessionId::new("b"));
-    let call = CallId::new("call/../1");
-    let first = results.put(&a, &call, b"one").unwrap();
-    let second = results.put(&a, &call, b"two").unwrap();
-    assert_ne!(first, second);
-    assert_eq!(results.read(&a, &first).unwrap().unwrap(), b"one");
-    // A new process goes on counting.
-    let again = FileResultStore::new(dir.path().join("results"));
-    let third = again.put(&a, &call, b"three").unwrap();
-    assert_eq!(again.read(&a, &second).unwrap().unwrap(), b"two");
-    assert_eq!(again.read(&a, &third).unwrap().unwrap(), b"three");
-    for handle in [first.as_str(), "../a/r1", "/etc/passwd", "", "r", "r01", "r-1", "r1/.."] {
-        assert_eq!(results.read(&b, handle).unwrap(), None, "{handle}");
-    }
-    std::fs::write(dir.path().join("results/secret"), "x").unwrap();
-    std::os::unix::fs::symlink("../secret", dir.path().join("results/a/r9")).unwrap();
-    assert!(results.read(&a, "r9").is_err());
 }
 
 #[test]
