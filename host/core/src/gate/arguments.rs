@@ -1,36 +1,47 @@
 //! From a call's raw argument text to a JSON object, or a failure that tells the model where the text is broken.
 //!
-//! Only what is certain is repaired: a trailing comma, and missing closing brackets at the end of a reply that ended in
-//! full. Nothing is ever guessed: a text that was cut off is never run.
+//! What is repaired on the way is the business of [`lenient`]. Nothing is ever guessed: a text that was cut off is never run.
 
 use serde_json::{Map, Value};
 
+use crate::lenient;
 use crate::types::{FailureKind, ToolFailure, ToolSpec};
 
 /// Bytes of schema quoted to a model that wrote broken arguments.
 const MAX_SCHEMA_BYTES: usize = 4096;
 
-/// Reads the argument text of a call of `spec`. `ended_in_full` is false when the model may not have finished writing.
-pub(crate) fn parse(spec: &ToolSpec, text: &str, ended_in_full: bool) -> Result<Value, ToolFailure> {
+/// Reads the argument text of a call of `spec`; says what had to be repaired for it. `ended_in_full` is false when the model
+/// may not have finished writing.
+pub(crate) fn parse(
+    spec: &ToolSpec,
+    text: &str,
+    ended_in_full: bool,
+) -> Result<(Value, Vec<String>), ToolFailure> {
     // A call of a tool without arguments comes with no text at all; the schema decides whether that is enough.
     if text.is_empty() && ended_in_full {
-        return Ok(Value::Object(Map::new()));
+        return Ok((Value::Object(Map::new()), Vec::new()));
     }
-    let error = match serde_json::from_str::<Value>(text) {
-        Ok(value) => return object(spec, value),
-        Err(error) => error,
-    };
-    if let Some(repaired) = repaired(text, ended_in_full)
-        && let Ok(value) = serde_json::from_str::<Value>(&repaired)
-    {
-        return object(spec, value);
+    let reading = lenient::read_whole(text, ended_in_full).map_err(|fault| {
+        let cut = if ended_in_full { "" } else { " (the reply may have been cut off)" };
+        ToolFailure::new(
+            FailureKind::MalformedArguments,
+            format!(
+                "arguments of `{}` are not valid JSON: {}{cut}; nothing was run",
+                spec.name,
+                fault.message()
+            ),
+        )
+        .with_hint(format!("call it again with one complete JSON object that matches {}", schema(spec)))
+    })?;
+    let mut repairs = reading.repairs;
+    match lenient::object(reading.value, &mut repairs) {
+        Ok(object) => Ok((Value::Object(object), repairs)),
+        Err(found) => Err(ToolFailure::new(
+            FailureKind::InvalidArguments,
+            format!("arguments of `{}` are {found}, not a JSON object; nothing was run", spec.name),
+        )
+        .with_hint(format!("call it again with one JSON object that matches {}", schema(spec)))),
     }
-    let cut = if ended_in_full { "" } else { " (the reply may have been cut off)" };
-    Err(ToolFailure::new(
-        FailureKind::MalformedArguments,
-        format!("arguments of `{}` are not valid JSON: {error}{cut}; nothing was run", spec.name),
-    )
-    .with_hint(format!("call it again with one complete JSON object that matches {}", schema(spec))))
 }
 
 /// The failure for a call that the output limit cut off.
@@ -45,22 +56,6 @@ pub(crate) fn cut_off(spec: &ToolSpec) -> ToolFailure {
     .with_hint(format!("call it again with shorter arguments, in several calls if need be; {}", schema(spec)))
 }
 
-fn object(spec: &ToolSpec, value: Value) -> Result<Value, ToolFailure> {
-    let found = match &value {
-        Value::Object(_) => return Ok(value),
-        Value::Array(_) => "an array",
-        Value::String(_) => "a string",
-        Value::Number(_) => "a number",
-        Value::Bool(_) => "a boolean",
-        Value::Null => "null",
-    };
-    Err(ToolFailure::new(
-        FailureKind::InvalidArguments,
-        format!("arguments of `{}` are {found}, not a JSON object; nothing was run", spec.name),
-    )
-    .with_hint(format!("call it again with one JSON object that matches {}", schema(spec))))
-}
-
 fn schema(spec: &ToolSpec) -> String {
     let text = spec.parameters.to_string();
     if text.len() <= MAX_SCHEMA_BYTES {
@@ -68,64 +63,6 @@ fn schema(spec: &ToolSpec) -> String {
     } else {
         "the schema of the tool".to_owned()
     }
-}
-
-/// The text with trailing commas removed and, if it `ended_in_full`, open brackets closed. `None` when the text would have
-/// to be guessed.
-fn repaired(text: &str, ended_in_full: bool) -> Option<String> {
-    let mut out = String::with_capacity(text.len() + 4);
-    let mut open: Vec<char> = Vec::new();
-    let mut in_string = false;
-    let mut is_escaped = false;
-    // The last character that is not white space, and the one before a pending comma.
-    let mut last = ' ';
-    let mut comma_at = None;
-    for c in text.chars() {
-        if in_string {
-            out.push(c);
-            match c {
-                _ if is_escaped => is_escaped = false,
-                '\\' => is_escaped = true,
-                '"' => in_string = false,
-                _ => {}
-            }
-            continue;
-        }
-        if c.is_ascii_whitespace() {
-            out.push(c);
-            continue;
-        }
-        match c {
-            '{' => open.push('}'),
-            '[' => open.push(']'),
-            '"' => in_string = true,
-            '}' | ']' => {
-                if open.pop()? != c {
-                    return None;
-                }
-                if let Some(at) = comma_at {
-                    out.remove(at);
-                }
-            }
-            _ => {}
-        }
-        // A comma after nothing is not a trailing comma.
-        comma_at = (c == ',' && !matches!(last, '{' | '[' | ',' | ':' | ' ')).then_some(out.len());
-        last = c;
-        out.push(c);
-    }
-    if in_string {
-        return None;
-    }
-    if !open.is_empty() {
-        // A number at the end may lack digits, an opening bracket its content, a comma its next entry.
-        let is_whole_value = matches!(last, '"' | '}' | ']') || last.is_ascii_alphabetic();
-        if !ended_in_full || !is_whole_value {
-            return None;
-        }
-        out.extend(open.iter().rev());
-    }
-    Some(out)
 }
 
 #[cfg(test)]
@@ -151,17 +88,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_certain_is_repaired() {
-        for (text, expected) in [
-            ("", json!({})),
-            (r#"{"a": 1}"#, json!({"a": 1})),
-            (r#" {"a": [1, 2, ], } "#, json!({"a": [1, 2]})),
-            (r#"{"a": "x,}" , }"#, json!({"a": "x,}"})),
-            (r#"{"a": "x""#, json!({"a": "x"})),
-            (r#"{"a": {"b": [true"#, json!({"a": {"b": [true]}})),
-            (r#"{"a": "\"}""#, json!({"a": "\"}"})),
+    fn what_is_certain_is_repaired_and_told() {
+        for (text, expected, repairs) in [
+            ("", json!({}), 0),
+            (r#"{"a": 1}"#, json!({"a": 1}), 0),
+            (r#" {"a": [1, 2, ], } "#, json!({"a": [1, 2]}), 1),
+            (r#"{"a": "x,}" , }"#, json!({"a": "x,}"}), 1),
+            (r#"{"a": "x""#, json!({"a": "x"}), 1),
+            (r#"{"a": {"b": [true"#, json!({"a": {"b": [true]}}), 1),
+            (r#"{"a": "\"}""#, json!({"a": "\"}"}), 1),
+            (r#"{"a": 1}}"#, json!({"a": 1}), 1),
+            (r#"{'a': 'b'}"#, json!({"a": "b"}), 1),
+            ("{\"a\": \"\u{1}\"}", json!({"a": "\u{1}"}), 1),
+            (r#""{\"a\": 1}""#, json!({"a": 1}), 1),
         ] {
-            assert_eq!(parse(&spec(), text, true).unwrap(), expected, "{text}");
+            let (value, told) = parse(&spec(), text, true).unwrap();
+            assert_eq!((value, told.len()), (expected, repairs), "{text}: {told:?}");
         }
     }
 
@@ -180,12 +122,12 @@ mod tests {
             r#"{"a""#,
             r#"{"a": tru"#,
             r#"{"a": 1]"#,
-            r#"{"a": 1}}"#,
+            r#"{"a": 1}}}"#,
+            r#"{"a": 1, "a": 2}"#,
+            r#"{"a": 1}{"a": 1}"#,
             "{a: 1}",
             "path",
             "   ",
-            "{\"a\": \"\u{1}\"}",
-            r#"{'a': 'b'}"#,
         ] {
             let failure = parse(&spec(), text, true).unwrap_err();
             assert_eq!(failure.kind, FailureKind::MalformedArguments, "{text}");
@@ -199,12 +141,12 @@ mod tests {
         for text in ["", r#"{"a": "x""#, r#"{"path": "a", "content": "half of"#] {
             assert!(parse(&spec(), text, false).is_err(), "{text}");
         }
-        assert_eq!(parse(&spec(), r#"{"a": "x",}"#, false).unwrap(), json!({"a": "x"}));
+        assert_eq!(parse(&spec(), r#"{"a": "x",}"#, false).unwrap().0, json!({"a": "x"}));
     }
 
     #[test]
     fn anything_but_an_object_is_invalid() {
-        for text in ["[]", "null", "3", "\"{}\"", "true"] {
+        for text in ["[]", "null", "3", "\"ls\"", "true"] {
             assert_eq!(parse(&spec(), text, true).unwrap_err().kind, FailureKind::InvalidArguments, "{text}");
         }
     }

@@ -250,16 +250,17 @@ fn checked_arguments(
     if attempt.writing == Writing::CutOff {
         return Err(arguments::cut_off(spec));
     }
-    let value = arguments::parse(spec, &attempt.call.arguments, attempt.writing == Writing::InFull)?;
+    let (value, repairs) =
+        arguments::parse(spec, &attempt.call.arguments, attempt.writing == Writing::InFull)?;
     let mismatches = attempt.catalogue.mismatches(&attempt.call.name, &value);
     if mismatches.is_empty() {
-        return Ok((value, Vec::new()));
+        return Ok((value, repairs));
     }
     if let Value::Object(mut fitting) = value {
         let notes = coerce_arguments(&spec.parameters, &mut fitting);
         let fitting = Value::Object(fitting);
         if !notes.is_empty() && attempt.catalogue.mismatches(&attempt.call.name, &fitting).is_empty() {
-            return Ok((fitting, notes));
+            return Ok((fitting, [repairs, notes].concat()));
         }
     }
     let message = format!("arguments of `{}` do not match its schema: {}", spec.name, mismatches.join("; "));

@@ -11,6 +11,7 @@
 
 mod batch;
 mod contracts;
+mod dialect_cases;
 mod ends;
 mod finished;
 mod gate;

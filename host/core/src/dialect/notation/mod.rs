@@ -4,6 +4,18 @@
 //! block quotes, an answer that as a whole is data. Elsewhere it looks for the openers of the chosen notation and hands the
 //! text from there to the notation's `read`, which says whether it is a block and what calls stand in it.
 
+mod body;
+mod fenced;
+mod hermes;
+mod json_call;
+mod regions;
+mod scanner;
+mod shown;
+mod spans;
+mod tags;
+
+use std::sync::Arc;
+
 use crate::provider::StopReason;
 use crate::types::{Notation, ToolSpec};
 
@@ -68,11 +80,33 @@ pub(super) enum Read {
 /// What `read` is given besides the text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Context<'a> {
-    pub(super) tools: &'a [std::sync::Arc<ToolSpec>],
+    pub(super) tools: &'a [Arc<ToolSpec>],
     /// No more text will come.
     pub(super) is_whole: bool,
     /// Why the model stopped, once it has: a block that the output limit cut off is never run.
     pub(super) stop: Option<&'a StopReason>,
+    /// Only blank space stands before the opener on its line. In the middle of a line it is more likely a mention.
+    pub(super) is_line_start: bool,
+    /// How many calls this reply already holds.
+    pub(super) calls: usize,
+}
+
+impl Context<'_> {
+    /// The tool of that exact name.
+    pub(super) fn tool(&self, name: &str) -> Option<&ToolSpec> {
+        self.tools.iter().map(AsRef::as_ref).find(|tool: &&ToolSpec| tool.name == name)
+    }
+
+    /// The text is whole and the model finished writing it: what is open at its end may be closed.
+    pub(super) fn ended_in_full(&self) -> bool {
+        self.is_whole && matches!(self.stop, Some(StopReason::End | StopReason::ToolUse))
+    }
+
+    /// The text is whole, but something stopped the model: a block without its end never runs.
+    pub(super) fn is_cut_off(&self) -> bool {
+        self.is_whole
+            && !matches!(self.stop, Some(StopReason::End | StopReason::ToolUse | StopReason::Unknown(_)))
+    }
 }
 
 /// One notation.
@@ -80,9 +114,10 @@ pub(super) trait NotationParser: Sync {
     /// With what blocks begin. The scanner calls `read` at each of them.
     fn openers(&self) -> &'static [Opener];
 
-    /// Reads the block that may begin at the start of `text`. Must take time linear in `text`; the scanner calls it again
-    /// with more text only after the text has grown by half. What it answers other than `More` must not depend on text that
-    /// comes later.
+    /// Reads the block that may begin at the start of `text`. Must take time linear in `text`; the scanner gives it a
+    /// beginning of the text, and after `More` a longer one, at least half as long again. What it answers other than `More`
+    /// must not depend on text that comes later: an answer for a text holds for every text that begins with it. `Text`
+    /// should be said after a bounded number of bytes, since the scanner looks for openers again from the next character.
     fn read(&self, text: &str, context: &Context<'_>) -> Read;
 
     /// One call as the model would write it, block markers included; `arguments` is an object.
@@ -92,10 +127,34 @@ pub(super) trait NotationParser: Sync {
     fn syntax(&self) -> &'static str;
 }
 
+/// The parser of each notation.
+pub(super) fn notation_parser(notation: Notation) -> &'static dyn NotationParser {
+    match notation {
+        Notation::Hermes => &hermes::Hermes,
+        Notation::Fenced => &fenced::Fenced,
+        Notation::QwenXml => &hermes::Hermes,
+        Notation::AnthropicXml => &hermes::Hermes,
+        Notation::ClineXml => &hermes::Hermes,
+        Notation::Pythonic => &hermes::Hermes,
+        Notation::Llama3Json => &hermes::Hermes,
+        Notation::DeepSeek => &hermes::Hermes,
+        Notation::Mistral => &hermes::Hermes,
+        Notation::Harmony => &hermes::Hermes,
+        Notation::Glm => &hermes::Hermes,
+        Notation::Kimi => &hermes::Hermes,
+        Notation::Gemma => &hermes::Hermes,
+        Notation::MiniMax => &hermes::Hermes,
+        Notation::Phi4 => &hermes::Hermes,
+        Notation::React => &hermes::Hermes,
+        Notation::Bracket => &hermes::Hermes,
+        Notation::BracketKv => &hermes::Hermes,
+        Notation::PFormat => &hermes::Hermes,
+    }
+}
+
 /// A parser for one reply.
 pub fn parser(notation: Notation, tools: &Tools, options: ParseOptions) -> Box<dyn ReplyParser> {
-    let _ = (notation, tools, options);
-    Box::new(Unread)
+    Box::new(scanner::Scanner::new(notation_parser(notation), tools, options))
 }
 
 /// Reads a whole reply.
@@ -109,16 +168,4 @@ pub fn parse_reply(
     let mut parser = parser(notation, tools, options);
     parser.push(text);
     parser.finish(stop).1
-}
-
-struct Unread;
-
-impl ReplyParser for Unread {
-    fn push(&mut self, chunk: &str) -> Vec<Piece> {
-        vec![Piece::Text(chunk.to_owned())]
-    }
-
-    fn finish(self: Box<Self>, _stop: &StopReason) -> (Vec<Piece>, Parsed) {
-        (Vec::new(), Parsed::default())
-    }
 }

@@ -1,0 +1,103 @@
+//! `<tool_call>{"name":…,"arguments":{…}}</tool_call>`, with the variations of tag, case and shape that models write, and
+//! the same JSON in a code block of such a name.
+
+use serde_json::{Value, json};
+
+use super::body::{self, Start};
+use super::tags::{self, Tag};
+use super::{At, Context, Item, NotationParser, Opener, Read, fenced, json_call};
+use crate::types::ToolSpec;
+
+/// Names of the tag.
+const TAGS: &[&str] = &[
+    "tool_call",
+    "toolcall",
+    "tool-call",
+    "tool_calls",
+    "toolcalls",
+    "tool-calls",
+    "invoke",
+    "function_call",
+    "function_calls",
+];
+
+const fn opener(text: &'static str, at: At) -> Opener {
+    Opener { text, at, ignores_case: true }
+}
+
+/// The notation of Hermes, Qwen and most others.
+pub(super) struct Hermes;
+
+impl NotationParser for Hermes {
+    fn openers(&self) -> &'static [Opener] {
+        const {
+            &[
+                opener("<tool_call", At::Anywhere),
+                opener("<toolcall", At::Anywhere),
+                opener("<tool-call", At::Anywhere),
+                opener("<invoke", At::Anywhere),
+                opener("<function_call", At::Anywhere),
+                // Closing tags that are left over.
+                opener("</tool_call", At::LineStart),
+                opener("</toolcall", At::LineStart),
+                opener("</tool-call", At::LineStart),
+                opener("</invoke", At::LineStart),
+                opener("</function_call", At::LineStart),
+                opener("```", At::LineStart),
+                opener("~~~", At::LineStart),
+            ]
+        }
+    }
+
+    fn read(&self, text: &str, context: &Context<'_>) -> Read {
+        if !text.starts_with('<') {
+            return fenced::read(text, context);
+        }
+        let (name, attributes, is_close, is_empty, len) = match tags::read(text) {
+            Tag::Found { name, attributes, is_close, is_empty, len } => {
+                (name, attributes, is_close, is_empty, len)
+            }
+            Tag::Partial if !context.is_whole => return Read::More,
+            Tag::Partial | Tag::None => return Read::Text,
+        };
+        if !TAGS.contains(&name.as_str()) {
+            return Read::Text;
+        }
+        if is_close {
+            return Read::Block { len, items: Vec::new() };
+        }
+        let opener = text.get(..len).unwrap_or_default();
+        let tool = attributes.iter().find(|(key, _)| matches!(key.as_str(), "name" | "tool" | "function"));
+        let tool = tool.map(|(_, tool)| tool.as_str());
+        let start = Start { opener, len, tool, is_certain: false };
+        if is_empty {
+            return match tool.map(|tool| json_call::call(tool, None, &[], context)) {
+                Some(Ok(call)) if context.tool(&call.name).is_some() => {
+                    Read::Block { len, items: vec![Item::Call(call)] }
+                }
+                _ => Read::Text,
+            };
+        }
+        // A wrapper around further tags of this kind: they are read on their own.
+        let inside = text.get(len..).unwrap_or_default();
+        let trimmed = inside.trim_start();
+        if trimmed.starts_with('<') {
+            match tags::read(trimmed) {
+                Tag::Found { name, is_close: false, .. } if TAGS.contains(&name.as_str()) => {
+                    return Read::Block { len: text.len() - trimmed.len(), items: Vec::new() };
+                }
+                Tag::Partial if !context.is_whole => return Read::More,
+                _ => {}
+            }
+        }
+        body::read(text, start, context)
+    }
+
+    fn render(&self, name: &str, arguments: &Value, _tool: Option<&ToolSpec>) -> String {
+        format!("<tool_call>\n{}\n</tool_call>", json!({"name": name, "arguments": arguments}))
+    }
+
+    fn syntax(&self) -> &'static str {
+        include_str!("prompts/hermes.md")
+    }
+}

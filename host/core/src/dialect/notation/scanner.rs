@@ -1,0 +1,404 @@
+//! The scanner: walks a reply's text once while it is being written, shows what is text, and hands what may be a block of
+//! calls to the notation.
+//!
+//! It never searches thinking, results and declarations that the model wrote itself, code blocks and inline code, block
+//! quotes, and the strings of a reply that begins with a JSON value. What it decides never depends on how the text was cut
+//! into chunks, and the time it takes grows linearly with the text: where it has to wait, it looks again only when the
+//! text it waits on has grown by half (or when it has credit, see [`Scanner::may_look`]).
+
+use super::regions::{Content, END_TOKENS, Match, REGIONS, Region, THINK, TURN_TOKENS, first_match};
+use super::shown::{Shown, is_blank};
+use super::spans::{Cover, Spans};
+use super::{At, Context, FoundCall, Item, NotationParser, Opener, ParseOptions, Read};
+use crate::dialect::{Parsed, Piece, ReplyParser, Tools};
+use crate::lenient::{self, Fault};
+use crate::provider::{RawCall, StopReason};
+
+mod lines;
+mod marks;
+mod regions_end;
+
+/// A block is first looked at with so many bytes, so that one that is no block costs little.
+const FIRST_WINDOW_BYTES: usize = 1024;
+
+/// Below this many bytes it is not worth waiting for more.
+const SMALL_WAIT_BYTES: usize = 64;
+
+/// Bytes of looking again that each new byte pays for.
+const CREDIT_PER_BYTE: usize = 4;
+
+/// What the text at the present place is part of.
+#[derive(Debug, Clone, Copy)]
+enum State {
+    /// The start of a line. `is_after_block`: of what is left of a line after a block.
+    Line { is_after_block: bool },
+    /// Ordinary text within a line.
+    Text,
+    /// A line that is not searched: a block quote, indented code.
+    Unsearched,
+    /// A code block.
+    Fence { mark: u8, len: usize, is_line_start: bool },
+    /// See [`Region`].
+    Region(Inside),
+    /// What follows was made up by the model, or cannot be read: it is not shown.
+    Over,
+}
+
+/// A region that was entered.
+#[derive(Debug, Clone, Copy)]
+struct Inside {
+    region: &'static Region,
+    /// How many of its closing tags are due.
+    depth: usize,
+    /// Where its opening tag stands.
+    start: usize,
+    /// The byte after the last closing tag, if there was one.
+    closed_at: Option<usize>,
+    is_line_start: bool,
+}
+
+/// What a step came to.
+enum Step {
+    Done,
+    /// What stands here is text after all.
+    Text,
+    /// More text is needed; it was looked at from this byte on.
+    Wait(usize),
+}
+
+/// Reads one reply.
+pub(super) struct Scanner {
+    notation: &'static dyn NotationParser,
+    tools: Tools,
+    text: String,
+    at: usize,
+    state: State,
+    /// Bytes that may begin something other than text.
+    marks: [bool; 256],
+    /// Some opener is empty: the notation is asked at every line.
+    asks_every_line: bool,
+    shown: Shown,
+    spans: Spans,
+    calls: Vec<FoundCall>,
+    problem: Option<String>,
+    /// Only blank space stands before the present place on its line.
+    is_line_start: bool,
+    is_after_blank_line: bool,
+    is_in_indented_code: bool,
+    /// Where the first visible character stands, and where the JSON value that begins there ends (0: it is none).
+    first_visible: Option<usize>,
+    data_end: Option<usize>,
+    /// Bytes of the block at `at` that were not enough.
+    tried: usize,
+    waits: Option<(usize, usize)>,
+    credit: usize,
+    stop: Option<StopReason>,
+    /// Bytes looked at, for the tests: the work grows linearly with the text.
+    work: usize,
+}
+
+impl Scanner {
+    pub(super) fn new(notation: &'static dyn NotationParser, tools: &Tools, options: ParseOptions) -> Self {
+        let inside = Inside { region: THINK, depth: 1, start: 0, closed_at: None, is_line_start: true };
+        let state = if options.is_prefilled_think {
+            State::Region(inside)
+        } else {
+            State::Line { is_after_block: false }
+        };
+        Self {
+            notation,
+            tools: Tools::clone(tools),
+            text: String::new(),
+            at: 0,
+            state,
+            marks: marks::table(notation.openers()),
+            asks_every_line: notation.openers().iter().any(|opener| opener.text.is_empty()),
+            shown: Shown::default(),
+            spans: Spans::default(),
+            calls: Vec::new(),
+            problem: None,
+            is_line_start: true,
+            is_after_blank_line: false,
+            is_in_indented_code: false,
+            first_visible: None,
+            data_end: None,
+            tried: 0,
+            waits: None,
+            credit: 0,
+            stop: None,
+            work: 0,
+        }
+    }
+
+    fn is_whole(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    fn rest(&self) -> &str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    fn run(&mut self) {
+        while self.at < self.text.len() {
+            let before = self.at;
+            let step = match self.state {
+                State::Line { is_after_block } => self.line(is_after_block),
+                State::Text => self.ordinary(),
+                State::Unsearched => self.unsearched(),
+                State::Fence { mark, len, is_line_start } => self.fence(mark, len, is_line_start),
+                State::Region(inside) => self.region(inside),
+                State::Over => {
+                    self.at = self.text.len();
+                    Step::Done
+                }
+            };
+            self.work += self.at - before + 1;
+            if let Step::Wait(from) = step {
+                let looked_at = self.text.len() - from;
+                self.work += looked_at;
+                self.waits = Some((from, looked_at));
+                return;
+            }
+            self.waits = None;
+        }
+    }
+
+    /// Whether it is worth to look again at what the scanner waits on. Every byte pays for looking at a few others, so that
+    /// the end of a block is seen soon; without credit the text must have grown by half.
+    fn may_look(&mut self, chunk: &str) -> bool {
+        self.credit += CREDIT_PER_BYTE * chunk.len();
+        let Some((from, looked_at)) = self.waits else { return true };
+        let len = self.text.len() - from;
+        if len <= SMALL_WAIT_BYTES || len >= looked_at + looked_at / 2 {
+            return true;
+        }
+        let may_end = chunk.contains(['>', ']', '}', '`', '\n']);
+        if may_end && self.credit >= len {
+            self.credit -= len;
+            return true;
+        }
+        false
+    }
+
+    /// Shows the text up to `end` and goes on there.
+    fn show_to(&mut self, end: usize) {
+        let piece = self.text.get(self.at..end).unwrap_or_default();
+        if self.is_line_start && !piece.chars().all(is_blank) {
+            self.is_line_start = false;
+        }
+        if self.first_visible.is_none()
+            && let Some(at) = piece.find(|c| !is_blank(c))
+        {
+            self.first_visible = Some(self.at + at);
+        }
+        self.shown.add_text(piece);
+        self.at = end;
+    }
+
+    /// Ordinary text from `at`: up to the next mark, or the mark.
+    fn ordinary(&mut self) -> Step {
+        let bytes = self.text.as_bytes().get(self.at..).unwrap_or_default();
+        let may_ask = self.asks_every_line && self.is_line_start;
+        let is_mark = |b: &u8| {
+            self.marks.get(usize::from(*b)).copied().unwrap_or_default()
+                || (may_ask && !matches!(b, b' ' | b'\t'))
+        };
+        match bytes.iter().position(is_mark) {
+            None => {
+                self.show_to(self.text.len());
+                Step::Done
+            }
+            Some(0) => self.mark(),
+            Some(len) => {
+                self.show_to(self.at + len);
+                Step::Done
+            }
+        }
+    }
+
+    fn mark(&mut self) -> Step {
+        let rest = self.rest();
+        if rest.starts_with('\n') {
+            self.show_to(self.at + 1);
+            self.begin_line();
+            return Step::Done;
+        }
+        if rest.starts_with('`') {
+            let len = rest.bytes().take_while(|b| *b == b'`').count();
+            if len == rest.len() && !self.is_whole() {
+                return Step::Wait(self.at);
+            }
+            self.spans.pass(len);
+            self.show_to(self.at + len);
+            return Step::Done;
+        }
+        let markers = self.openers().map(|opener| ((), opener.text, opener.ignores_case));
+        let found = match first_match(rest, markers) {
+            (Match::Full, _) => marks::Mark::Opener,
+            (Match::Partial, _) if !self.is_whole() => return Step::Wait(self.at),
+            _ => match marks::find(rest, self.is_whole()) {
+                Ok(Some(mark)) => mark,
+                Ok(None) => return self.plain(),
+                Err(marks::Undecided) => return Step::Wait(self.at),
+            },
+        };
+        match self.cover() {
+            Ok(Cover::Plain) => self.enter(found),
+            Ok(Cover::Code | Cover::Undecided) => self.plain(),
+            Err(wait) => wait,
+        }
+    }
+
+    /// The character at `at` is text.
+    fn plain(&mut self) -> Step {
+        let len = self.rest().chars().next().map_or(1, char::len_utf8);
+        self.tried = 0;
+        self.show_to(self.at + len);
+        Step::Done
+    }
+
+    /// The openers that count here.
+    fn openers(&self) -> impl Iterator<Item = &'static Opener> {
+        let (is_line_start, is_reply_start) =
+            (self.is_line_start, self.first_visible.is_none() && self.calls.is_empty());
+        self.notation.openers().iter().filter(move |opener| match opener.at {
+            At::Anywhere => true,
+            At::LineStart => is_line_start,
+            At::ReplyStart => is_reply_start,
+        })
+    }
+
+    /// Whether `at` is inside inline code or inside the JSON value with which the reply begins.
+    fn cover(&mut self) -> Result<Cover, Step> {
+        match self.spans.cover(&self.text, self.at, self.is_whole()) {
+            Cover::Plain => Ok(if self.is_data()? { Cover::Code } else { Cover::Plain }),
+            Cover::Code => Ok(Cover::Code),
+            Cover::Undecided => Err(Step::Wait(self.at)),
+        }
+    }
+
+    fn is_data(&mut self) -> Result<bool, Step> {
+        let Some(start) = self.first_visible else { return Ok(false) };
+        if let Some(end) = self.data_end {
+            return Ok(self.at < end);
+        }
+        let text = self.text.get(start..).unwrap_or_default();
+        self.work += text.len();
+        let end = match text.starts_with(['{', '[', '"']).then(|| lenient::read_first(text, false)) {
+            Some(Ok(reading)) => start + reading.end,
+            Some(Err(Fault::Incomplete { .. })) if !self.is_whole() => return Err(Step::Wait(start)),
+            // Cut off within the value: what stands there stands in it.
+            Some(Err(Fault::Incomplete { .. })) => self.text.len(),
+            Some(Err(Fault::Broken { .. })) | None => 0,
+        };
+        self.data_end = Some(end);
+        Ok(self.at < end)
+    }
+
+    fn enter(&mut self, mark: marks::Mark) -> Step {
+        match mark {
+            marks::Mark::Opener => match self.block() {
+                Step::Text => self.plain(),
+                step => step,
+            },
+            marks::Mark::Region(region) => self.enter_region(region),
+            marks::Mark::StrayClose(tag) => self.stray_close(tag),
+            marks::Mark::EndToken => self.end_token(),
+            // At the start of a reply it is the reply's own.
+            marks::Mark::TurnToken if self.first_visible.is_none() && self.calls.is_empty() => self.plain(),
+            marks::Mark::TurnToken => {
+                self.state = State::Over;
+                Step::Done
+            }
+        }
+    }
+
+    /// Asks the notation what stands at `at`, with a longer and longer beginning of the text.
+    fn block(&mut self) -> Step {
+        let mut window = (self.tried + self.tried / 2).max(FIRST_WINDOW_BYTES);
+        let read = loop {
+            let rest = self.rest();
+            let mut len = window.min(rest.len());
+            while !rest.is_char_boundary(len) {
+                len += 1;
+            }
+            let is_all = len == rest.len();
+            let context = Context {
+                tools: &self.tools,
+                is_whole: is_all && self.is_whole(),
+                stop: self.stop.as_ref(),
+                is_line_start: self.is_line_start,
+                calls: self.calls.len(),
+            };
+            let read = self.notation.read(rest.get(..len).unwrap_or_default(), &context);
+            self.work += len;
+            match read {
+                Read::More if is_all && !self.is_whole() => {
+                    self.tried = len;
+                    return Step::Wait(self.at);
+                }
+                Read::More if !is_all => window = len * 2,
+                read => break read,
+            }
+        };
+        self.tried = 0;
+        match read {
+            Read::Block { len, items } if len > 0 => {
+                self.take(items);
+                self.at = (self.at + len).min(self.text.len());
+                self.state = State::Line { is_after_block: true };
+            }
+            Read::Broken { problem } => self.fail(problem),
+            Read::Text | Read::More | Read::Block { .. } => return Step::Text,
+        }
+        Step::Done
+    }
+
+    fn take(&mut self, items: Vec<Item>) {
+        for item in items {
+            match item {
+                Item::Call(call) => self.calls.push(call),
+                Item::Text(text) => {
+                    if self.first_visible.is_none() && !text.chars().all(is_blank) {
+                        self.first_visible = Some(self.at);
+                        self.data_end = Some(0);
+                    }
+                    self.shown.add_text(&text);
+                }
+                Item::Reasoning(text) => {
+                    self.shown.end_reasoning();
+                    self.shown.add_reasoning(&text);
+                }
+            }
+        }
+    }
+
+    fn fail(&mut self, problem: String) {
+        self.problem.get_or_insert(problem);
+        self.state = State::Over;
+    }
+}
+
+impl ReplyParser for Scanner {
+    fn push(&mut self, chunk: &str) -> Vec<Piece> {
+        self.text.push_str(chunk);
+        if self.may_look(chunk) {
+            self.run();
+        }
+        self.shown.take()
+    }
+
+    fn finish(mut self: Box<Self>, stop: &StopReason) -> (Vec<Piece>, Parsed) {
+        self.stop = Some(stop.clone());
+        self.run();
+        self.end_region();
+        let pieces = self.shown.take();
+        let reasoning = (!self.shown.reasoning.is_empty()).then_some(self.shown.reasoning);
+        let calls = if self.problem.is_some() { Vec::new() } else { self.calls };
+        let calls = calls
+            .into_iter()
+            .map(|call| RawCall { repairs: call.repairs, ..RawCall::new(None, call.name, call.arguments) })
+            .collect();
+        (pieces, Parsed { text: self.shown.text, reasoning, calls, problem: self.problem })
+    }
+}

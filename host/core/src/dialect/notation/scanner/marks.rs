@@ -1,0 +1,60 @@
+//! What may stand at a byte of ordinary text besides an opener.
+
+use crate::dialect::notation::Opener;
+use crate::dialect::notation::regions::{
+    Content, END_TOKENS, Match, REGIONS, Region, TURN_TOKENS, first_match,
+};
+
+/// Something that is not text.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Mark {
+    Opener,
+    Region(&'static Region),
+    /// The end of a thinking block that never began here.
+    StrayClose(&'static str),
+    EndToken,
+    TurnToken,
+}
+
+/// The text is too short to tell.
+pub(super) struct Undecided;
+
+/// The bytes with which any of this may begin.
+pub(super) fn table(openers: &[Opener]) -> [bool; 256] {
+    let mut table = [false; 256];
+    let mut set = |byte: u8| {
+        if let Some(entry) = table.get_mut(usize::from(byte)) {
+            *entry = true;
+        }
+    };
+    set(b'\n');
+    set(b'`');
+    let fixed = REGIONS.iter().flat_map(|region| [region.open, region.close]);
+    for text in fixed.chain(END_TOKENS.iter().chain(TURN_TOKENS).copied()) {
+        text.bytes().take(1).for_each(&mut set);
+    }
+    for opener in openers {
+        for first in opener.text.bytes().take(1) {
+            set(first);
+            if opener.ignores_case {
+                set(first.to_ascii_lowercase());
+                set(first.to_ascii_uppercase());
+            }
+        }
+    }
+    table
+}
+
+/// What stands at the start of `text`, openers aside.
+pub(super) fn find(text: &str, is_whole: bool) -> Result<Option<Mark>, Undecided> {
+    let thinking = || REGIONS.iter().filter(|region| region.content == Content::Thinking);
+    let opens = REGIONS.iter().map(|region| (Mark::Region(region), region.open, true));
+    let closes = thinking().map(|region| (Mark::StrayClose(region.close), region.close, true));
+    let ends = END_TOKENS.iter().map(|token| (Mark::EndToken, *token, false));
+    let turns = TURN_TOKENS.iter().map(|token| (Mark::TurnToken, *token, false));
+    match first_match(text, opens.chain(closes).chain(ends).chain(turns)) {
+        (Match::Full, mark) => Ok(mark),
+        (Match::Partial, _) if !is_whole => Err(Undecided),
+        (Match::Partial | Match::No, _) => Ok(None),
+    }
+}
