@@ -2,15 +2,15 @@
 //! sentence that names it.
 
 mod provider;
-mod spend;
 mod results;
+mod spend;
 mod transcript;
 
 use hames_core::gate::{ACTION_WINDOW_MS, ActionWindow};
 
 pub use provider::{provider_error, provider_reply};
-pub use spend::spend_book;
 pub use results::result_store;
+pub use spend::spend_book;
 pub use transcript::{sample_records, transcript};
 
 /// An action window counts a rolling hour and counts only what was taken. Give it one that is empty.
