@@ -17,17 +17,6 @@ const MISSING: &[Notation] = &[
     Notation::QwenXml,
     Notation::AnthropicXml,
     Notation::ClineXml,
-    Notation::Pythonic,
-    Notation::Llama3Json,
-    Notation::DeepSeek,
-    Notation::Mistral,
-    Notation::Harmony,
-    Notation::Glm,
-    Notation::Kimi,
-    Notation::Gemma,
-    Notation::MiniMax,
-    Notation::Phi4,
-    Notation::React,
     Notation::Bracket,
     Notation::BracketKv,
     Notation::PFormat,
@@ -41,6 +30,9 @@ struct Case {
     expected: Value,
     #[serde(default)]
     alt: Vec<Value>,
+    /// Checked where it is given.
+    #[serde(default)]
+    reasoning: Option<String>,
     #[serde(default)]
     finish: Option<String>,
     #[serde(default)]
@@ -169,6 +161,7 @@ fn check(case: &Case, tools: &Tools, table: &mut String) -> bool {
     let found = outcome(&whole);
     let mut wanted = std::iter::once(&case.expected).chain(&case.alt);
     let is_right = wanted.any(|wanted| is_same(&found, wanted, case.text_loose));
+    let is_right = is_right && (case.reasoning.is_none() || case.reasoning == whole.reasoning);
     if !is_right {
         let problem = whole.problem.as_deref().unwrap_or_default();
         writeln!(table, "{} {}: {found} {problem}\n    wanted {}", case.id, case.dialect, case.expected)

@@ -24,6 +24,5 @@ mod results;
 mod retries;
 mod steering;
 mod stop_hooks;
-mod summaries;
 mod support;
 mod turns;

@@ -5,10 +5,27 @@
 //! text from there to the notation's `read`, which says whether it is a block and what calls stand in it.
 
 mod body;
+mod calls;
+mod cursor;
+mod deepseek;
 mod fenced;
+mod gemma;
+mod glm;
+mod harmony;
 mod hermes;
+mod invoke;
 mod json_call;
+mod kimi;
+mod literal;
+mod llama3_json;
+mod minimax;
+mod mistral;
+mod phi4;
+mod pythonic;
+mod react;
 mod regions;
+#[cfg(test)]
+mod roundtrip;
 mod scanner;
 mod shown;
 mod spans;
@@ -135,17 +152,17 @@ pub(super) fn notation_parser(notation: Notation) -> &'static dyn NotationParser
         Notation::QwenXml => &hermes::Hermes,
         Notation::AnthropicXml => &hermes::Hermes,
         Notation::ClineXml => &hermes::Hermes,
-        Notation::Pythonic => &hermes::Hermes,
-        Notation::Llama3Json => &hermes::Hermes,
-        Notation::DeepSeek => &hermes::Hermes,
-        Notation::Mistral => &hermes::Hermes,
-        Notation::Harmony => &hermes::Hermes,
-        Notation::Glm => &hermes::Hermes,
-        Notation::Kimi => &hermes::Hermes,
-        Notation::Gemma => &hermes::Hermes,
-        Notation::MiniMax => &hermes::Hermes,
-        Notation::Phi4 => &hermes::Hermes,
-        Notation::React => &hermes::Hermes,
+        Notation::Pythonic => &pythonic::Pythonic,
+        Notation::Llama3Json => &llama3_json::Llama3Json,
+        Notation::DeepSeek => &deepseek::DeepSeek,
+        Notation::Mistral => &mistral::Mistral,
+        Notation::Harmony => &harmony::Harmony,
+        Notation::Glm => &glm::Glm,
+        Notation::Kimi => &kimi::Kimi,
+        Notation::Gemma => &gemma::Gemma,
+        Notation::MiniMax => &minimax::MiniMax,
+        Notation::Phi4 => &phi4::Phi4,
+        Notation::React => &react::React,
         Notation::Bracket => &hermes::Hermes,
         Notation::BracketKv => &hermes::Hermes,
         Notation::PFormat => &hermes::Hermes,

@@ -1,0 +1,219 @@
+//! Harmony (gpt-oss): messages with a channel each. Analysis is reasoning, final is text, commentary is text unless it has a
+//! recipient; `to=functions.NAME` in a message's head makes it a call, whatever its body says of calls.
+
+use serde_json::Value;
+
+use super::calls::{self, known};
+use super::cursor::{Cursor, Halt, Step, broken, settle};
+use super::{At, Context, Item, NotationParser, Opener, Read, json_call, literal};
+use crate::types::ToolSpec;
+
+pub(super) struct Harmony;
+
+const START: &str = "<|start|>";
+const CHANNEL: &str = "<|channel|>";
+const MESSAGE: &str = "<|message|>";
+const CONSTRAIN: &str = "<|constrain|>";
+const END: &str = "<|end|>";
+const RETURN: &str = "<|return|>";
+const CALL: &str = "<|call|>";
+
+const CHANNELS: &[&str] = &["analysis", "commentary", "final"];
+
+/// A head is a line at most; what is longer is a message without one.
+const MAX_HEAD_BYTES: usize = 400;
+
+/// What ends a head that has no `<|message|>`.
+const STOPS: &[&str] = &[END, RETURN, CALL, START];
+/// What ends a body of text.
+const ENDS: &[&str] = &[END, RETURN, CALL];
+
+const OPENERS: &[Opener] = &[
+    Opener { text: START, at: At::Anywhere, ignores_case: false },
+    Opener { text: CHANNEL, at: At::Anywhere, ignores_case: false },
+    Opener { text: MESSAGE, at: At::Anywhere, ignores_case: false },
+    Opener { text: CONSTRAIN, at: At::Anywhere, ignores_case: false },
+    Opener { text: END, at: At::Anywhere, ignores_case: false },
+    Opener { text: RETURN, at: At::Anywhere, ignores_case: false },
+    Opener { text: CALL, at: At::Anywhere, ignores_case: false },
+    // The prompt ends in `<|start|>assistant`, so a recipient may come first.
+    Opener { text: "to=functions.", at: At::ReplyStart, ignores_case: false },
+];
+
+impl NotationParser for Harmony {
+    fn openers(&self) -> &'static [Opener] {
+        OPENERS
+    }
+
+    fn read(&self, text: &str, context: &Context<'_>) -> Read {
+        settle(read(text, context), context)
+    }
+
+    fn render(&self, name: &str, arguments: &Value, _tool: Option<&ToolSpec>) -> String {
+        format!("{CHANNEL}commentary to=functions.{name} {CONSTRAIN}json{MESSAGE}{arguments}{CALL}")
+    }
+
+    fn syntax(&self) -> &'static str {
+        include_str!("prompts/harmony.md")
+    }
+}
+
+/// What a message's head says.
+#[derive(Debug, Default, PartialEq)]
+struct Head<'a> {
+    role: Option<&'a str>,
+    channel: Option<&'a str>,
+    recipient: Option<&'a str>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Call,
+    Text,
+    Reasoning,
+    /// A message of somebody else, which the model made up.
+    Invented,
+}
+
+impl<'a> Head<'a> {
+    fn of(text: &'a str) -> Step<Self> {
+        let mut head = Self::default();
+        for (index, part) in text.split("<|").enumerate() {
+            let (token, words) = match part.split_once("|>") {
+                Some((token, words)) if index > 0 => (token, words),
+                _ => ("", part),
+            };
+            for (position, word) in words.split_whitespace().enumerate() {
+                if let Some(recipient) = word.strip_prefix("to=") {
+                    if head.recipient.replace(recipient).is_some_and(|other| other != recipient) {
+                        return broken("a message has two recipients");
+                    }
+                } else if position == 0 && token == "start" {
+                    head.role = Some(word);
+                } else if position == 0 && token == "channel" {
+                    head.channel = Some(word);
+                }
+            }
+        }
+        Ok(head)
+    }
+
+    fn kind(&self, context: &Context<'_>) -> Kind {
+        if self.role.is_some_and(|role| role != "assistant") {
+            return Kind::Invented;
+        }
+        let is_tool = |name: &str| !matches!(name, "assistant" | "user" | "all" | "system" | "developer");
+        if self.recipient.is_some_and(|name| is_tool(name) || known(name, context).is_some()) {
+            return Kind::Call;
+        }
+        // Models glue other characters to the word.
+        match self.channel {
+            None => Kind::Text,
+            Some(word) if word.starts_with("final") || word.starts_with("commentary") => Kind::Text,
+            Some(_) => Kind::Reasoning,
+        }
+    }
+}
+
+fn read(text: &str, context: &Context<'_>) -> Step<(usize, Vec<Item>)> {
+    let mut cursor = Cursor::new(text, context);
+    if cursor.eat_any(ENDS)?.is_some() {
+        return Ok((cursor.at(), Vec::new()));
+    }
+    let (head, has_mark) = head(&mut cursor)?;
+    let items = match head.kind(context) {
+        Kind::Call => vec![call(&mut cursor, &head, has_mark, context)?],
+        kind => {
+            let body = body(&mut cursor)?.trim();
+            match kind {
+                _ if body.is_empty() => Vec::new(),
+                Kind::Text => vec![Item::Text(body.to_owned())],
+                Kind::Reasoning => vec![Item::Reasoning(body.to_owned())],
+                Kind::Call | Kind::Invented => Vec::new(),
+            }
+        }
+    };
+    Ok((cursor.at(), items))
+}
+
+/// Reads the head and moves to the body. `false`: there is no `<|message|>` between them.
+fn head<'a>(cursor: &mut Cursor<'a>) -> Step<(Head<'a>, bool)> {
+    let start = cursor.at();
+    loop {
+        cursor.take_while(|c| c != '<' && c != '{');
+        let end = cursor.at();
+        match cursor.peek() {
+            None if cursor.is_whole() => break,
+            None => return Err(Halt::More),
+            Some(_) if end - start > MAX_HEAD_BYTES => break,
+            // The arguments of a call whose mark is missing.
+            Some('{') if cursor.since(start).contains("to=") => break,
+            Some('{') => cursor.skip(1),
+            Some(_) if cursor.eat(MESSAGE)? => return Ok((Head::of(cursor.between(start, end))?, true)),
+            Some(_) => {
+                let mut ahead = *cursor;
+                if ahead.eat_any(STOPS)?.is_some() && !is_doubled(cursor.between(start, end)) {
+                    break;
+                }
+                cursor.skip(1);
+            }
+        }
+    }
+    let written = cursor.since(start);
+    let head = Head::of(written)?;
+    if head.recipient.is_none() {
+        // What follows the channel's name is the message.
+        let name = head.channel.filter(|word| CHANNELS.iter().any(|name| word.starts_with(name)));
+        let name =
+            name.and_then(|word| written.split_once(word).map(|(before, _)| before.len() + word.len()));
+        let token = written.split_once("|>").map(|(before, _)| before.len() + 2);
+        cursor.back(start + name.or(token).unwrap_or_default());
+    }
+    Ok((head, false))
+}
+
+/// Nothing, or only the mark that begins a message: models write it twice.
+fn is_doubled(head: &str) -> bool {
+    head.replace(START, "").trim().is_empty()
+}
+
+fn body<'a>(cursor: &mut Cursor<'a>) -> Step<&'a str> {
+    let start = cursor.at();
+    loop {
+        cursor.take_while(|c| c != '<');
+        let end = cursor.at();
+        if cursor.peek().is_none() {
+            return if cursor.is_whole() { Ok(cursor.between(start, end)) } else { Err(Halt::More) };
+        }
+        let mut ahead = *cursor;
+        if ahead.eat_any(&[START, CHANNEL])?.is_some() && end > start {
+            return Ok(cursor.between(start, end));
+        }
+        if cursor.eat_any(ENDS)?.is_some() {
+            return Ok(cursor.between(start, end));
+        }
+        cursor.skip(1);
+    }
+}
+
+fn call(cursor: &mut Cursor<'_>, head: &Head<'_>, has_mark: bool, context: &Context<'_>) -> Step<Item> {
+    let name = head.recipient.unwrap_or_default();
+    cursor.skip_blank();
+    let mut ahead = *cursor;
+    if has_mark && ahead.eat_any(ENDS)?.is_some() {
+        *cursor = ahead;
+        return json_call::call(name, None, &[], context).map(Item::Call).map_err(Halt::Broken);
+    }
+    let mut item = calls::with_json(cursor, name, context)?;
+    if let (Item::Call(call), false) = (&mut item, has_mark) {
+        call.repairs.push(format!("`{MESSAGE}` was missing"));
+    }
+    if !cursor.close(ENDS)? {
+        let mut ahead = *cursor;
+        ahead.skip_blank();
+        if ahead.eat_any(&[START, CHANNEL])?.is_none() {
+            return literal::unexpected(cursor, CALL);
+        }
+    }
+    Ok(item)
+}
