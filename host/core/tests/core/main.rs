@@ -24,5 +24,6 @@ mod results;
 mod retries;
 mod steering;
 mod stop_hooks;
+mod summaries;
 mod support;
 mod turns;
