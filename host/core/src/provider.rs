@@ -126,6 +126,8 @@ pub struct ModelFacts {
     pub dialect: Option<DialectKind>,
     /// The notation that it was trained on.
     pub notation: Option<Notation>,
+    /// True when the server opens the model's thinking block itself and leaves its end in the text.
+    pub is_prefilled_think: bool,
 }
 
 /// Counts the tokens of a text as one model family does.

@@ -65,6 +65,24 @@ impl Script {
             .finished(StopReason::ToolUse)
     }
 
+    /// A whole reply whose text never comes in pieces.
+    pub fn unstreamed(text: &str) -> Self {
+        Self::default().saying(text).finished(StopReason::End)
+    }
+
+    /// Says another text at the end than what came in pieces.
+    #[must_use]
+    pub fn saying(mut self, text: &str) -> Self {
+        text.clone_into(&mut self.reply.text);
+        // `finished` may already have put the reply into the script.
+        for step in &mut self.moves {
+            if let Move::Event(ReplyEvent::Finished(reply)) = step {
+                text.clone_into(&mut reply.text);
+            }
+        }
+        self
+    }
+
     /// The beginning of a reply: add what comes next.
     pub fn partial(text: &str) -> Self {
         let mut script = Self::default();

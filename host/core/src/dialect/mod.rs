@@ -4,6 +4,8 @@
 //! [`native`] leaves calls to the provider's API. [`text`] writes them into the text in one [`Notation`], read by one small
 //! parser each (`notation/`) over one shared scanner. Nothing here runs a call or decides whether it may run.
 
+mod catalogue;
+mod envelope;
 mod native;
 pub mod notation;
 mod text;
@@ -14,7 +16,7 @@ use crate::provider::{RawCall, StopReason};
 use crate::types::{DialectKind, Message, Notation, ToolSpec};
 
 pub use native::Native;
-pub use notation::parse_reply;
+pub use notation::{ParseOptions, parse_reply};
 pub use text::TextDialect;
 
 /// Tools in catalogue order.
@@ -57,6 +59,9 @@ pub trait Dialect: Send + Sync {
     /// Which one.
     fn kind(&self) -> DialectKind;
 
+    /// The notation in which calls are read in the text, if any are.
+    fn notation(&self) -> Option<Notation>;
+
     /// Whether tools go into the provider's request; otherwise the catalogue stands in the system prompt.
     fn sends_tools(&self) -> bool;
 
@@ -68,11 +73,25 @@ pub trait Dialect: Send + Sync {
     fn replay(&self, messages: &[Arc<Message>], from: usize, tools: &Tools) -> Vec<Arc<Message>>;
 }
 
-/// The dialect of that kind. `notation` is only heard by [`DialectKind::Xml`].
-pub fn dialect(kind: DialectKind, notation: Notation) -> Arc<dyn Dialect> {
+/// Which dialect, and how it reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DialectOptions {
+    /// Which one.
+    pub kind: DialectKind,
+    /// The notation of the `xml` dialect, and of calls that a native model writes into its text.
+    pub notation: Notation,
+    /// Whether a native model's text is searched for calls.
+    pub parses_tagged_text: bool,
+    /// How text is read.
+    pub parse: ParseOptions,
+}
+
+/// The dialect with these options.
+pub fn dialect(options: DialectOptions) -> Arc<dyn Dialect> {
+    let DialectOptions { kind, notation, parses_tagged_text, parse } = options;
     match kind {
-        DialectKind::Native => Arc::new(Native),
-        DialectKind::Xml => Arc::new(TextDialect::new(kind, notation)),
-        DialectKind::PFormat => Arc::new(TextDialect::new(kind, Notation::PFormat)),
+        DialectKind::Native => Arc::new(Native { fallback: parses_tagged_text.then_some(notation) }),
+        DialectKind::Xml => Arc::new(TextDialect::new(kind, notation, parse)),
+        DialectKind::PFormat => Arc::new(TextDialect::new(kind, Notation::PFormat, parse)),
     }
 }

@@ -6,8 +6,8 @@
 
 use serde_json::{Map, Number, Value};
 
-/// Subschemas that are looked at to learn the types of one value: schemas come from plugins and may branch without end.
-const MAX_STEPS: usize = 200;
+use super::schema::{Types, only_alternative, property, target};
+
 /// Integers beyond this are not exact as floating point numbers.
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
@@ -141,7 +141,6 @@ fn from_text(text: &str, types: Types, may_quote: bool) -> Option<Value> {
     let value = match serde_json::from_str::<Value>(trimmed) {
         Ok(value) => value,
         Err(_) if types.has(Types::STRING) => return None,
-        Err(_) if trimmed.starts_with(['{', '[']) => super::read_whole(trimmed, false).ok()?.value,
         // As Python and many models write them.
         Err(_) if others.has(Types::BOOLEAN) && trimmed.eq_ignore_ascii_case("true") => Value::Bool(true),
         Err(_) if others.has(Types::BOOLEAN) && trimmed.eq_ignore_ascii_case("false") => Value::Bool(false),
@@ -186,145 +185,6 @@ fn name_of(value: &Value) -> &'static str {
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     }
-}
-
-/// JSON types that a schema allows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Types(u8);
-
-impl Types {
-    const NOTHING: Self = Self(0);
-    const NULL: Self = Self(1);
-    const BOOLEAN: Self = Self(2);
-    const INTEGER: Self = Self(4);
-    /// With a fraction or without.
-    const NUMBER: Self = Self(8 | 4);
-    const STRING: Self = Self(16);
-    const ARRAY: Self = Self(32);
-    const OBJECT: Self = Self(64);
-    const ANY: Self = Self(127);
-
-    fn of(root: &Value, schema: &Value) -> Self {
-        let mut steps = MAX_STEPS;
-        Self::collect(root, schema, &mut steps)
-    }
-
-    fn collect(root: &Value, schema: &Value, steps: &mut usize) -> Self {
-        // A schema without end allows anything, so that nothing is changed for it.
-        if *steps == 0 {
-            return Self::ANY;
-        }
-        *steps -= 1;
-        let Some(keywords) = schema.as_object() else { return Self::ANY };
-        let mut types = Self::ANY;
-        match keywords.get("type") {
-            Some(Value::String(name)) => types = types.and(Self::named(name)),
-            Some(Value::Array(names)) => {
-                let named = names.iter().filter_map(Value::as_str).map(Self::named);
-                types = types.and(named.fold(Self::NOTHING, Self::or));
-            }
-            _ => {}
-        }
-        if let Some(values) = keywords.get("enum").and_then(Value::as_array) {
-            types = types.and(values.iter().map(Self::of_value).fold(Self::NOTHING, Self::or));
-        }
-        if let Some(value) = keywords.get("const") {
-            types = types.and(Self::of_value(value));
-        }
-        for keyword in ["anyOf", "oneOf"] {
-            if let Some(branches) = keywords.get(keyword).and_then(Value::as_array) {
-                let branches = branches.iter().map(|branch| Self::collect(root, branch, steps));
-                types = types.and(branches.fold(Self::NOTHING, Self::or));
-            }
-        }
-        for branch in keywords.get("allOf").and_then(Value::as_array).into_iter().flatten() {
-            types = types.and(Self::collect(root, branch, steps));
-        }
-        if let Some(target) = keywords.get("$ref").and_then(|target| pointee(root, target)) {
-            types = types.and(Self::collect(root, target, steps));
-        }
-        types
-    }
-
-    fn named(name: &str) -> Self {
-        match name {
-            "null" => Self::NULL,
-            "boolean" => Self::BOOLEAN,
-            "integer" => Self::INTEGER,
-            "number" => Self::NUMBER,
-            "string" => Self::STRING,
-            "array" => Self::ARRAY,
-            "object" => Self::OBJECT,
-            _ => Self::ANY,
-        }
-    }
-
-    fn of_value(value: &Value) -> Self {
-        match value {
-            Value::Null => Self::NULL,
-            Value::Bool(_) => Self::BOOLEAN,
-            Value::Number(number) if number.is_f64() => Self::NUMBER,
-            Value::Number(_) => Self::INTEGER,
-            Value::String(_) => Self::STRING,
-            Value::Array(_) => Self::ARRAY,
-            Value::Object(_) => Self::OBJECT,
-        }
-    }
-
-    fn has(self, types: Self) -> bool {
-        self.0 & types.0 == types.0
-    }
-
-    fn allow(self, value: &Value) -> bool {
-        self.has(Self::of_value(value))
-    }
-
-    fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    fn and(self, other: Self) -> Self {
-        Self(self.0 & other.0)
-    }
-
-    fn or(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    fn without(self, types: Self) -> Self {
-        Self(self.0 & !types.0)
-    }
-}
-
-/// The schema of a property, wherever the references of its owner lead.
-fn property<'a>(root: &'a Value, schema: &'a Value, name: &str) -> Option<&'a Value> {
-    only_alternative(root, schema).get("properties")?.get(name)
-}
-
-/// What a schema stands for: its reference followed, and of "this or null" this.
-fn only_alternative<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
-    let schema = target(root, schema);
-    let alternatives = ["anyOf", "oneOf"].iter().find_map(|keyword| schema.get(keyword)?.as_array());
-    let mut real = alternatives.into_iter().flatten().filter(|one| Types::of(root, one) != Types::NULL);
-    match (real.next(), real.next()) {
-        (Some(one), None) if schema.get("properties").is_none() => target(root, one),
-        _ => schema,
-    }
-}
-
-fn target<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
-    let mut schema = schema;
-    for _ in 0..MAX_STEPS {
-        match schema.get("$ref").and_then(|target| pointee(root, target)) {
-            Some(target) => schema = target,
-            None => break,
-        }
-    }
-    schema
-}
-
-fn pointee<'a>(root: &'a Value, target: &Value) -> Option<&'a Value> {
-    root.pointer(target.as_str()?.strip_prefix('#')?)
 }
 
 #[cfg(test)]

@@ -7,12 +7,14 @@
 
 mod coerce;
 mod reader;
+mod schema;
 #[cfg(test)]
 mod tests;
 
 use serde_json::{Map, Value};
 
 pub(crate) use coerce::{coerce_arguments, read_slot, write_slot};
+pub(crate) use schema::{argument_names, has_inner_form, may_be_text, required_names, type_label};
 
 /// The same limit that `serde_json` has.
 const MAX_DEPTH: usize = 127;

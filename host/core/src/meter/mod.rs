@@ -138,8 +138,14 @@ impl MoneyLimit {
 mod tests {
     use super::*;
 
-    const FREE: ModelFacts =
-        ModelFacts { is_free: true, context_tokens: None, rate: None, dialect: None, notation: None };
+    const FREE: ModelFacts = ModelFacts {
+        is_free: true,
+        context_tokens: None,
+        rate: None,
+        dialect: None,
+        notation: None,
+        is_prefilled_think: false,
+    };
     const UNKNOWN: ModelFacts = ModelFacts { is_free: false, ..FREE };
 
     fn usage(tokens: u64, charged: Option<u64>) -> Option<Usage> {

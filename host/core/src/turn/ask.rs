@@ -57,6 +57,26 @@ impl Reply {
     }
 }
 
+/// The text of one attempt so far.
+struct Heard {
+    parser: Box<dyn ReplyParser>,
+    /// As it came.
+    fed: String,
+    /// As observers see it.
+    shown: String,
+}
+
+impl Heard {
+    fn new(parser: Box<dyn ReplyParser>) -> Self {
+        Self { parser, fed: String::new(), shown: String::new() }
+    }
+
+    fn take(&mut self, text: &str) -> Vec<Piece> {
+        self.fed.push_str(text);
+        self.parser.push(text)
+    }
+}
+
 impl Turn<'_> {
     /// Asks once and, where the failure may pass, again.
     pub(super) async fn ask(&mut self) -> Result<Reply, Stop> {
@@ -65,16 +85,15 @@ impl Turn<'_> {
         let mut attempt = 1;
         let mut allowance = self.allow_own().await?;
         loop {
-            let mut shown = String::new();
-            let mut parser = self.dialect.parser(self.engine.registry.catalogue());
-            let error = match self.attempt(&mut shown, parser.as_mut()).await {
+            let mut heard = Heard::new(self.dialect.parser(self.engine.registry.catalogue()));
+            let error = match self.attempt(&mut heard).await {
                 Ok(reply) => {
                     self.bill(allowance, self.purse.heard, attempt)?;
-                    return Ok(self.read(reply, parser, &shown));
+                    return Ok(self.read(reply, heard));
                 }
                 Err(Broken::Fence(reason)) => {
                     self.bill_broken(allowance, attempt)?;
-                    self.keep_partial(shown)?;
+                    self.keep_partial(heard.shown)?;
                     return Err(Stop::Fence(reason));
                 }
                 Err(Broken::Provider(error)) => {
@@ -82,6 +101,7 @@ impl Turn<'_> {
                     error
                 }
             };
+            let shown = heard.shown;
             let wait_ms = match wait_ms(&error, attempt, self.engine.limits.max_attempts) {
                 Ok(wait_ms) => wait_ms,
                 Err(why) => {
@@ -111,12 +131,8 @@ impl Turn<'_> {
         }
     }
 
-    /// One attempt. `shown` receives the visible text as observers see it.
-    async fn attempt(
-        &mut self,
-        shown: &mut String,
-        parser: &mut dyn ReplyParser,
-    ) -> Result<ChatReply, Broken> {
+    /// One attempt. `heard` receives the text as it comes.
+    async fn attempt(&mut self, heard: &mut Heard) -> Result<ChatReply, Broken> {
         let idle = Duration::from_millis(self.engine.limits.provider_idle_ms);
         // Both timers are made once per attempt, not once per delta.
         let fence = self.fence.clone();
@@ -125,11 +141,12 @@ impl Turn<'_> {
         let silence = sleep_until(far(Instant::now(), idle));
         tokio::pin!(silence);
 
+        let spoken = self.session.speech.of(&self.session.history, self.dialect.as_ref(), self.engine);
         let request = ChatRequest {
             session_id: &self.session.id,
             model: &self.engine.model,
-            messages: self.session.speech.messages(&self.session.history, self.dialect.as_ref(), self.engine),
-            history_generation: self.session.history.generation(),
+            messages: spoken.messages,
+            history_generation: spoken.generation,
             tools: if self.dialect.sends_tools() { self.engine.registry.catalogue() } else { &self.no_tools },
             max_output_tokens: self.engine.max_output_tokens,
         };
@@ -162,9 +179,8 @@ impl Turn<'_> {
             }
             match item {
                 Some(Ok(ReplyEvent::Text(text))) => {
-                    for piece in parser.push(&text) {
-                        self.show(piece, shown);
-                    }
+                    let pieces = heard.take(&text);
+                    self.show(pieces, &mut heard.shown);
                 }
                 Some(Ok(ReplyEvent::Reasoning(text))) => self.voice.say(EventKind::ReasoningDelta { text }),
                 Some(Ok(ReplyEvent::Arguments { index, tool, text })) => {
@@ -189,32 +205,48 @@ impl Turn<'_> {
         }
     }
 
-    fn show(&mut self, piece: Piece, shown: &mut String) {
-        match piece {
-            Piece::Text(text) => {
-                shown.push_str(&text);
-                self.voice.say(EventKind::TextDelta { text });
+    fn show(&mut self, pieces: Vec<Piece>, shown: &mut String) {
+        for piece in pieces {
+            match piece {
+                Piece::Text(text) => {
+                    shown.push_str(&text);
+                    self.voice.say(EventKind::TextDelta { text });
+                }
+                Piece::Reasoning(text) => self.voice.say(EventKind::ReasoningDelta { text }),
             }
-            Piece::Reasoning(text) => self.voice.say(EventKind::ReasoningDelta { text }),
         }
     }
 
-    /// What the reply says in the dialect. The provider's own calls come first: it parsed them itself.
-    fn read(&mut self, reply: ChatReply, parser: Box<dyn ReplyParser>, shown: &str) -> Reply {
-        let (rest, parsed) = parser.finish(&reply.stop);
-        let mut shown = shown.to_owned();
-        for piece in rest {
-            self.show(piece, &mut shown);
-        }
+    /// What the reply says in the dialect. The provider's own calls come first: it read them itself, so what cannot be read
+    /// beside them is no reason to lose them.
+    fn read(&mut self, reply: ChatReply, mut heard: Heard) -> Reply {
+        let parsed = match reply.text.strip_prefix(heard.fed.as_str()) {
+            Some(rest) => {
+                let pieces = if rest.is_empty() { Vec::new() } else { heard.take(rest) };
+                let Heard { parser, mut shown, .. } = heard;
+                self.show(pieces, &mut shown);
+                let (pieces, parsed) = parser.finish(&reply.stop);
+                self.show(pieces, &mut shown);
+                parsed
+            }
+            // The whole reply is not what came in pieces: its last word counts.
+            None => {
+                let mut parser = self.dialect.parser(self.engine.registry.catalogue());
+                parser.push(&reply.text);
+                parser.finish(&reply.stop).1
+            }
+        };
+        let has_own_calls = !reply.calls.is_empty();
+        let is_marked_up = parsed.text != reply.text && !reply.text.trim().is_empty();
         let mut calls = reply.calls;
         calls.extend(parsed.calls);
-        let is_marked_up = parsed.text != reply.text;
         Reply {
             text: parsed.text,
             reasoning: reply.reasoning.or(parsed.reasoning),
             calls,
-            written: is_marked_up.then_some(reply.text),
-            problem: parsed.problem,
+            // With calls that do not stand in the text, the text alone is not the reply.
+            written: (is_marked_up && !has_own_calls).then_some(reply.text),
+            problem: parsed.problem.filter(|_| !has_own_calls),
             stop: reply.stop,
             opaque: reply.opaque,
         }

@@ -11,7 +11,7 @@ use crate::provider::{ModelFacts, Provider};
 use crate::registry::Registry;
 use crate::results::ResultStore;
 use crate::spend::SpendBook;
-use crate::summarizer::{ResultSummaries, Summarizer};
+use crate::summarizer::Summarizer;
 use crate::types::{ContextLimits, DialectChoice, Notation, TurnLimits};
 
 /// Everything an engine is made of.
@@ -26,6 +26,8 @@ pub struct EngineParts {
     pub dialect: DialectChoice,
     /// The notation of the `xml` dialect; `None` takes the model's own.
     pub notation: Option<Notation>,
+    /// Whether a call that a native model writes into its text is read as well, in the model's notation.
+    pub parses_tagged_text: bool,
     /// Upper bound of one reply in tokens, if any.
     pub max_output_tokens: Option<u32>,
     /// Frozen into the history of a new session; an old one keeps its own.
@@ -42,8 +44,6 @@ pub struct EngineParts {
     pub results: Option<Arc<dyn ResultStore>>,
     /// Summarises the middle of a full history; without one the oldest rounds are dropped.
     pub summarizer: Option<Arc<dyn Summarizer>>,
-    /// Summarises results that are far over their budget; without it they are shown with head and tail.
-    pub result_summaries: Option<ResultSummaries>,
     /// Recalled from once per turn.
     pub memory: Option<Arc<dyn Memory>>,
     /// Money of all sessions; a cap per day needs one.
@@ -72,6 +72,7 @@ impl EngineParts {
             facts: None,
             dialect: DialectChoice::default(),
             notation: None,
+            parses_tagged_text: false,
             max_output_tokens: None,
             system_prompt: None,
             registry: Registry::default(),
@@ -80,7 +81,6 @@ impl EngineParts {
             context: ContextLimits::default(),
             results: None,
             summarizer: None,
-            result_summaries: None,
             memory: None,
             spend: None,
             stop_hooks: Vec::new(),

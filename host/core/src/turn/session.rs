@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::EngineParts;
 use super::course::Course;
-use super::shorten::Breaker;
 use super::speak::Speech;
 use super::steer::Mailbox;
 use crate::context::{History, HistoryError, Restored, closing};
@@ -37,8 +36,6 @@ pub struct Session {
     pub(super) mailbox: Mailbox,
     pub(super) speech: Speech,
     pub(super) course: Course,
-    /// Failed summaries of results, in a row.
-    pub(super) summaries: Breaker,
     turns: u64,
     usage: Usage,
     cost: Cost,
@@ -67,7 +64,6 @@ impl Session {
             mailbox: Mailbox::default(),
             speech: Speech::default(),
             course: Course::begin(),
-            summaries: Breaker::default(),
             turns: 0,
             usage: Usage::default(),
             cost: Cost::NOTHING,
@@ -95,7 +91,6 @@ impl Session {
             mailbox: Mailbox::default(),
             speech: Speech::default(),
             course: Course::begin(),
-            summaries: Breaker::default(),
             turns: restored.turns,
             usage: restored.usage,
             cost: restored.cost,

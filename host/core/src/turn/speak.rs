@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::EngineParts;
 use crate::context::History;
-use crate::dialect::{Dialect, dialect};
-use crate::types::{DialectChoice, DialectKind, Message};
+use crate::dialect::{Dialect, DialectOptions, ParseOptions, Tools, dialect};
+use crate::types::{DialectChoice, DialectKind, Message, Notation};
 
 /// What the model is sent of a history.
 #[derive(Default)]
@@ -13,32 +13,76 @@ pub(super) struct Speech {
     messages: Vec<Arc<Message>>,
     /// Messages of the history that are rendered in `messages`.
     count: usize,
+    manner: Option<Manner>,
     generation: u64,
+}
+
+/// On what the rendered messages depend besides the history's growth.
+struct Manner {
+    history_generation: u64,
+    kind: DialectKind,
+    notation: Option<Notation>,
+    /// The catalogue, where it stands in a message.
+    tools: Option<Tools>,
+}
+
+impl Manner {
+    fn is(&self, other: &Self) -> bool {
+        let are_same = |one: &Tools, other: &Tools| Arc::ptr_eq(one, other) || one == other;
+        self.history_generation == other.history_generation
+            && self.kind == other.kind
+            && self.notation == other.notation
+            && match (&self.tools, &other.tools) {
+                (Some(one), Some(other)) => are_same(one, other),
+                (one, other) => one.is_none() && other.is_none(),
+            }
+    }
+}
+
+/// The messages of one request.
+pub(super) struct Spoken<'a> {
+    pub(super) messages: &'a [Arc<Message>],
+    /// Changes whenever a message that was sent is now another one.
+    pub(super) generation: u64,
 }
 
 impl Speech {
     /// The messages to send. Costs no more than what the history grew by since the last time.
-    pub(super) fn messages(
+    pub(super) fn of(
         &mut self,
         history: &History,
         dialect: &dyn Dialect,
         engine: &EngineParts,
-    ) -> &[Arc<Message>] {
-        if self.generation != history.generation() {
-            *self = Self { generation: history.generation(), ..Self::default() };
+    ) -> Spoken<'_> {
+        let tools = engine.registry.catalogue();
+        let manner = Manner {
+            history_generation: history.generation(),
+            kind: dialect.kind(),
+            notation: dialect.notation(),
+            tools: (!dialect.sends_tools()).then(|| Arc::clone(tools)),
+        };
+        if !self.manner.as_ref().is_some_and(|known| known.is(&manner)) {
+            // After a compaction, and when the session goes on in another dialect.
+            let next = if self.manner.is_some() { self.generation + 1 } else { 0 };
+            let generation = next.max(manner.history_generation);
+            *self = Self { manner: Some(manner), generation, ..Self::default() };
         }
-        self.messages.extend(dialect.replay(history.messages(), self.count, engine.registry.catalogue()));
+        self.messages.extend(dialect.replay(history.messages(), self.count, tools));
         self.count = history.messages().len();
-        &self.messages
+        Spoken { messages: &self.messages, generation: self.generation }
     }
 }
 
 /// The dialect of an engine's model.
 pub(super) fn chosen(engine: &EngineParts) -> Arc<dyn Dialect> {
     let facts = engine.facts();
-    let kind = match engine.dialect {
-        DialectChoice::Fixed(kind) => kind,
-        DialectChoice::Auto => facts.dialect.unwrap_or(DialectKind::Native),
-    };
-    dialect(kind, engine.notation.or(facts.notation).unwrap_or_default())
+    dialect(DialectOptions {
+        kind: match engine.dialect {
+            DialectChoice::Fixed(kind) => kind,
+            DialectChoice::Auto => facts.dialect.unwrap_or(DialectKind::Native),
+        },
+        notation: engine.notation.or(facts.notation).unwrap_or_default(),
+        parses_tagged_text: engine.parses_tagged_text,
+        parse: ParseOptions { is_prefilled_think: facts.is_prefilled_think },
+    })
 }

@@ -13,7 +13,14 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// Notations whose parser is still to come.
-const MISSING: &[Notation] = &[Notation::PFormat];
+const MISSING: &[Notation] = &[
+    Notation::QwenXml,
+    Notation::AnthropicXml,
+    Notation::ClineXml,
+    Notation::Bracket,
+    Notation::BracketKv,
+    Notation::PFormat,
+];
 
 #[derive(Debug, Deserialize)]
 struct Case {

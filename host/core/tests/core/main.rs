@@ -12,6 +12,7 @@
 mod batch;
 mod contracts;
 mod dialect_cases;
+mod dialects;
 mod ends;
 mod finished;
 mod gate;
@@ -24,6 +25,5 @@ mod results;
 mod retries;
 mod steering;
 mod stop_hooks;
-mod summaries;
 mod support;
 mod turns;

@@ -21,11 +21,6 @@ const TAGS: &[&str] = &[
     "function_calls",
 ];
 
-/// Whether a tag of this name holds calls.
-pub(super) fn is_tag(name: &str) -> bool {
-    TAGS.iter().any(|tag| tag.eq_ignore_ascii_case(name))
-}
-
 const fn opener(text: &'static str, at: At) -> Opener {
     Opener { text, at, ignores_case: true }
 }
@@ -65,14 +60,15 @@ impl NotationParser for Hermes {
             Tag::Partial if !context.is_whole => return Read::More,
             Tag::Partial | Tag::None => return Read::Text,
         };
-        if !is_tag(&name) {
+        if !TAGS.contains(&name.as_str()) {
             return Read::Text;
         }
         if is_close {
             return Read::Block { len, items: Vec::new() };
         }
         let opener = text.get(..len).unwrap_or_default();
-        let tool = tags::attribute(&attributes, &["name", "tool", "function"]);
+        let tool = attributes.iter().find(|(key, _)| matches!(key.as_str(), "name" | "tool" | "function"));
+        let tool = tool.map(|(_, tool)| tool.as_str());
         let start = Start { opener, len, tool, is_certain: false };
         if is_empty {
             return match tool.map(|tool| json_call::call(tool, None, &[], context)) {
@@ -87,7 +83,7 @@ impl NotationParser for Hermes {
         let trimmed = inside.trim_start();
         if trimmed.starts_with('<') {
             match tags::read(trimmed) {
-                Tag::Found { name, is_close: false, .. } if is_tag(&name) => {
+                Tag::Found { name, is_close: false, .. } if TAGS.contains(&name.as_str()) => {
                     return Read::Block { len: text.len() - trimmed.len(), items: Vec::new() };
                 }
                 Tag::Partial if !context.is_whole => return Read::More,

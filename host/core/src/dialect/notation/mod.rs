@@ -4,12 +4,8 @@
 //! block quotes, an answer that as a whole is data. Elsewhere it looks for the openers of the chosen notation and hands the
 //! text from there to the notation's `read`, which says whether it is a block and what calls stand in it.
 
-mod anthropic_xml;
 mod body;
-mod bracket;
-mod bracket_kv;
 mod calls;
-mod cline_xml;
 mod cursor;
 mod deepseek;
 mod fenced;
@@ -24,10 +20,9 @@ mod literal;
 mod llama3_json;
 mod minimax;
 mod mistral;
-mod parameters;
+mod pformat;
 mod phi4;
 mod pythonic;
-mod qwen_xml;
 mod react;
 mod regions;
 #[cfg(test)]
@@ -43,6 +38,8 @@ use crate::provider::StopReason;
 use crate::types::{Notation, ToolSpec};
 
 use super::{Parsed, Piece, ReplyParser, Tools};
+
+pub(super) use pformat::signature;
 
 /// What is known about a reply besides its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -155,9 +152,9 @@ pub(super) fn notation_parser(notation: Notation) -> &'static dyn NotationParser
     match notation {
         Notation::Hermes => &hermes::Hermes,
         Notation::Fenced => &fenced::Fenced,
-        Notation::QwenXml => &qwen_xml::QwenXml,
-        Notation::AnthropicXml => &anthropic_xml::AnthropicXml,
-        Notation::ClineXml => &cline_xml::ClineXml,
+        Notation::QwenXml => &hermes::Hermes,
+        Notation::AnthropicXml => &hermes::Hermes,
+        Notation::ClineXml => &hermes::Hermes,
         Notation::Pythonic => &pythonic::Pythonic,
         Notation::Llama3Json => &llama3_json::Llama3Json,
         Notation::DeepSeek => &deepseek::DeepSeek,
@@ -169,9 +166,9 @@ pub(super) fn notation_parser(notation: Notation) -> &'static dyn NotationParser
         Notation::MiniMax => &minimax::MiniMax,
         Notation::Phi4 => &phi4::Phi4,
         Notation::React => &react::React,
-        Notation::Bracket => &bracket::Bracket,
-        Notation::BracketKv => &bracket_kv::BracketKv,
-        Notation::PFormat => &hermes::Hermes,
+        Notation::Bracket => &hermes::Hermes,
+        Notation::BracketKv => &hermes::Hermes,
+        Notation::PFormat => &pformat::PFormat,
     }
 }
 
