@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use hames_core::types::Notation;
 
-use crate::config::{ApproveMode, Overrides};
+use super::debug::DebugCommand;
+use crate::config::{ApproveMode, DialectSetting, Overrides, notation_from_name};
 
 /// An agent whose tools run in a sandbox.
 #[derive(Debug, Parser)]
@@ -37,6 +39,12 @@ pub(super) struct Shared {
     /// The base URL of an OpenAI-compatible API
     #[arg(long, global = true, value_name = "URL")]
     base_url: Option<String>,
+    /// How the model writes calls
+    #[arg(long, global = true, value_enum, value_name = "DIALECT")]
+    dialect: Option<DialectSetting>,
+    /// The notation of the `xml` dialect, such as hermes or qwen_xml [default: the model's own]
+    #[arg(long, global = true, value_parser = notation_from_name, value_name = "NAME")]
+    pub(super) notation: Option<Notation>,
     /// Who answers when the policy says `ask`
     #[arg(long, global = true, value_enum, value_name = "WHO")]
     approve: Option<ApproveMode>,
@@ -55,6 +63,8 @@ impl Shared {
             model: self.model.clone(),
             base_url: self.base_url.clone(),
             approve: self.approve,
+            dialect: self.dialect,
+            notation: self.notation,
         }
     }
 }
@@ -74,6 +84,9 @@ pub(super) enum Command {
     /// Look at sessions on disk
     #[command(subcommand)]
     Session(SessionCommand),
+    /// Look inside: how a model's reply is read
+    #[command(subcommand)]
+    Debug(DebugCommand),
     /// Say what is found, what is set and from where, and measure the limits of the sandbox
     Doctor,
 }

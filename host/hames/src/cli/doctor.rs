@@ -118,15 +118,18 @@ async fn model(start: &Start) -> Vec<Line> {
             format!("{} at {}: {}", server.id, server.base_url, counted(server.models.len(), "model")),
         ));
     }
-    lines.push(match crate::provider::choose(&start.settings).await {
+    match crate::provider::choose(&start.settings).await {
         Ok(choice) => {
-            well("model", format!("{} of {}: {}", choice.model, choice.provider.id(), choice.reason))
+            let provider = choice.provider.id();
+            lines.push(well("model", format!("{} of {provider}: {}", choice.model, choice.reason)));
+            let known = choice.provider.facts(&choice.model);
+            lines.push(well("dialect", start.settings.speech.in_words(provider, &choice.model, known)));
         }
         Err(error) => {
             let hint = error.hint().unwrap_or_default().replace('\n', "\n  ");
-            ill("model", format!("{}\n  hint: {hint}", chain(&error)))
+            lines.push(ill("model", format!("{}\n  hint: {hint}", chain(&error))));
         }
-    });
+    }
     lines
 }
 

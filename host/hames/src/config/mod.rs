@@ -7,6 +7,7 @@
 mod environment;
 mod error;
 mod limits;
+mod models;
 mod paths;
 mod pins;
 mod policy;
@@ -18,6 +19,8 @@ mod workspace;
 pub use environment::Environment;
 pub(crate) use error::nearest_name;
 pub use error::{ConfigError, Place};
+pub(crate) use models::notation_from_name;
+pub use models::{DialectSetting, ModelSettings, SpeechSettings};
 pub use paths::Paths;
 pub use policy::{Admission, PluginPolicy, Policy, Secrets};
 pub use raw::ApproveMode;

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use hames_core::types::Notation;
 use serde::Deserialize;
 use serde::de::{self, MapAccess, Visitor};
 use toml::Spanned;
+
+use super::models::{DialectSetting, ModelSettings};
 
 /// Who answers when policy says `ask`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
@@ -39,6 +42,11 @@ pub(super) struct RawConfig {
     /// A file with the instructions that replace the built-in ones.
     pub(super) system_prompt: Option<String>,
     pub(super) approve: Option<ApproveMode>,
+    pub(super) dialect: Option<DialectSetting>,
+    pub(super) notation: Option<Notation>,
+    /// Read calls that a native model writes into its text.
+    pub(super) dialect_fallback: Option<bool>,
+    pub(super) models: BTreeMap<String, ModelSettings>,
     pub(super) providers: BTreeMap<String, RawProvider>,
     pub(super) limits: RawLimits,
     pub(super) plugins: RawPlugins,
@@ -54,6 +62,8 @@ pub(super) struct RawProvider {
     pub(super) api_key: Option<String>,
     pub(super) model: Option<String>,
     pub(super) headers: BTreeMap<String, String>,
+    pub(super) dialect: Option<DialectSetting>,
+    pub(super) notation: Option<Notation>,
 }
 
 /// `[limits]`: those of a turn. A smaller number is always the narrower one.

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use hames_core::types::TurnLimits;
+use hames_core::types::{Notation, TurnLimits};
 
 use super::error::{ConfigError, Place, absent, nearest_name, parse, read_optional};
 use super::limits::widen;
+use super::models::{DialectSetting, SpeechSettings};
 use super::raw::{ApproveMode, PluginLimits, RawConfig, RawProvider};
 use super::secret::{self, Secret};
 use super::workspace::{self, WorkspaceConfig};
@@ -65,6 +66,10 @@ pub struct Overrides {
     pub base_url: Option<String>,
     /// `--approve`
     pub approve: Option<ApproveMode>,
+    /// `--dialect`
+    pub dialect: Option<DialectSetting>,
+    /// `--notation`
+    pub notation: Option<Notation>,
 }
 
 /// One `[providers.NAME]`.
@@ -127,6 +132,8 @@ pub struct Settings {
     pub base_url: Option<Sourced<String>>,
     /// Providers that the user defined.
     pub providers: BTreeMap<String, ProviderSettings>,
+    /// How models are spoken to.
+    pub speech: SpeechSettings,
     /// Limits of a turn.
     pub limits: TurnLimits,
     /// Origin of each limit that is not a default.
@@ -165,6 +172,7 @@ impl Settings {
         let from_workspace =
             if workspace_file == user_file { None } else { workspace::read(&workspace_file, &user_file)? };
 
+        let speech = SpeechSettings::new(overrides, &user, user_file.clone());
         let mut limits = TurnLimits::default();
         let mut limit_origins = BTreeMap::new();
         widen(&mut limits, &user.limits, &user_file, &mut limit_origins);
@@ -207,6 +215,7 @@ impl Settings {
                 .into_iter()
                 .map(|(name, raw)| (name, provider(raw, &user_file)))
                 .collect(),
+            speech,
             limits,
             limit_origins,
             plugins: PluginSettings {
@@ -313,7 +322,7 @@ fn read_prompt(path: &Path) -> Result<String, ConfigError> {
 }
 
 fn provider(raw: RawProvider, file: &Path) -> ProviderSettings {
-    let RawProvider { base_url, api_key, model, headers } = raw;
+    let RawProvider { base_url, api_key, model, headers, .. } = raw;
     ProviderSettings { base_url, api_key, model, headers, file: file.to_owned() }
 }
 

@@ -11,7 +11,7 @@ use hames_core::registry::Registry;
 use hames_core::results::{ReadResult, ResultStore};
 use hames_core::tool::Tool;
 use hames_core::turn::{Engine, EngineParts};
-use hames_core::types::TurnLimits;
+use hames_core::types::{DialectChoice, Notation, TurnLimits};
 use hames_wasm::{
     EngineOptions, GrantSources, LoadOptions, PluginSource, Sandbox, SandboxOptions, Secret, SecretSource,
     Workspace,
@@ -20,7 +20,7 @@ use hames_wasm::{
 use super::plugins::{self, LoadedPlugin, Loader, PluginProblem};
 use super::{Harness, Inner, unmatched};
 use crate::clock::SystemClock;
-use crate::config::{Environment, PluginSettings, Policy, Settings};
+use crate::config::{Environment, PluginSettings, Policy, Settings, SpeechSettings};
 use crate::error::HarnessError;
 use crate::session::{FileActionWindow, FileResultStore, SessionStore, make_private_dir};
 
@@ -32,6 +32,9 @@ pub struct HarnessBuilder {
     workspace: PathBuf,
     provider: Option<(Arc<dyn Provider>, String)>,
     max_output_tokens: Option<u32>,
+    dialect: Option<DialectChoice>,
+    notation: Option<Notation>,
+    speech: SpeechSettings,
     system_prompt: String,
     policy: Policy,
     approver: Arc<dyn Approver>,
@@ -55,6 +58,9 @@ impl HarnessBuilder {
             workspace: PathBuf::from("."),
             provider: None,
             max_output_tokens: None,
+            dialect: None,
+            notation: None,
+            speech: SpeechSettings::default(),
             system_prompt: SYSTEM_PROMPT.to_owned(),
             policy: Policy::built_in(),
             approver: Arc::new(NoApprover),
@@ -78,6 +84,7 @@ impl HarnessBuilder {
     pub fn settings(mut self, settings: &Settings) -> Self {
         let paths = &settings.paths;
         self.workspace = settings.workspace.clone();
+        self.speech = settings.speech.clone();
         self.limits = settings.limits;
         self.state_dir = Some(paths.state_dir.clone());
         self.cache_dir = Some(paths.cache_dir.join("components"));
@@ -114,6 +121,20 @@ impl HarnessBuilder {
     #[must_use]
     pub fn max_output_tokens(mut self, tokens: u32) -> Self {
         self.max_output_tokens = Some(tokens);
+        self
+    }
+
+    /// How calls are written. Default: as the settings and what is known about the model say.
+    #[must_use]
+    pub fn dialect(mut self, dialect: DialectChoice) -> Self {
+        self.dialect = Some(dialect);
+        self
+    }
+
+    /// The notation of the `xml` dialect. Default: the model's own.
+    #[must_use]
+    pub fn notation(mut self, notation: Notation) -> Self {
+        self.notation = Some(notation);
         self
     }
 
@@ -193,7 +214,14 @@ impl HarnessBuilder {
         let (provider, model) = self.provider.clone().ok_or(HarnessError::NoProvider)?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let Toolbox { registry, gate, results, plugins, problems } = self.toolbox().await?;
+        let dialect = self.dialect.or(self.speech.dialect(provider.id()).map(|chosen| chosen.value.into()));
+        let notation = self.notation.or(self.speech.notation(provider.id()).map(|chosen| chosen.value));
+        let facts = self.speech.facts(&model, provider.facts(&model));
         let mut parts = EngineParts::new(provider, model, gate, Arc::clone(&clock));
+        parts.facts = Some(facts);
+        parts.dialect = dialect.unwrap_or_default();
+        parts.notation = notation;
+        parts.parses_tagged_text = self.speech.parses_tagged_text;
         parts.max_output_tokens = self.max_output_tokens;
         parts.system_prompt = Some(self.system_prompt.trim_end().to_owned());
         parts.registry = registry;

@@ -246,7 +246,8 @@ impl PartialReply {
     }
 }
 
-fn stop_reason(word: &str) -> StopReason {
+/// What a chat API's `finish_reason` means.
+pub fn stop_reason(word: &str) -> StopReason {
     match word.to_ascii_lowercase().as_str() {
         "stop" | "end" | "eos" | "eos_token" | "end_turn" | "stop_sequence" | "complete" => StopReason::End,
         "tool_calls" | "tool_use" | "tool_call" | "function_call" => StopReason::ToolUse,

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use hames_core::provider::{ChatRequest, ModelFacts, Provider, ProviderError, ReplyStream};
 
-pub use decode::ReplyDecoder;
+pub use decode::{ReplyDecoder, stop_reason};
 use encode::{RequestEncoder, RequestStyle};
 
 use crate::http::{ApiKey, Endpoint, HttpOptions, ProviderConfigError};
@@ -117,6 +117,8 @@ impl Provider for OpenAiChat {
             context_tokens: if is_local { None } else { self.models.context_tokens(model) },
             // OpenRouter marks models that cost nothing.
             is_free: is_local || model.ends_with(":free"),
+            dialect: if is_local { self.models.local_dialect(model) } else { None },
+            notation: self.models.notation(model),
             ..ModelFacts::default()
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use hames_core::provider::{ChatReply, ProviderErrorKind, ReplyEvent, StopReason};
-use hames_core::types::{Message, SessionId, ToolSpec};
+use hames_core::types::{DialectKind, Message, Notation, SessionId, ToolSpec};
 use hames_testkit::{HttpReply, ModelServer, Piece, SseReply, contract};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -257,8 +257,11 @@ fn facts_follow_from_where_a_model_runs() {
     let local = provider("http://localhost:11434/v1");
     assert_eq!(
         local.facts("llama-3.1"),
-        ModelFacts { context_tokens: None, is_free: true, ..ModelFacts::default() }
+        ModelFacts { is_free: true, notation: Some(Notation::Llama3Json), ..ModelFacts::default() }
     );
+    // A hosted API reads the calls of its models itself; a local server may not know how.
+    assert_eq!(local.facts("phi3:mini").dialect, Some(DialectKind::Xml));
+    assert_eq!(hosted.facts("phi3:mini").dialect, None);
 }
 
 #[tokio::test]
