@@ -57,7 +57,9 @@ impl TextDialect {
         let arguments = match serde_json::from_str(&call.arguments) {
             Ok(arguments @ Value::Object(_)) => arguments,
             // What was no object cannot be written as one: the result says what was wrong with it.
-            Ok(_) | Err(_) if !call.arguments.trim().is_empty() => json!({"_invalid_arguments": call.arguments}),
+            Ok(_) | Err(_) if !call.arguments.trim().is_empty() => {
+                json!({"_invalid_arguments": call.arguments})
+            }
             Ok(_) | Err(_) => json!({}),
         };
         let tool = tools.iter().find(|tool| tool.name == call.name);

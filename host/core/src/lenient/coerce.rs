@@ -141,6 +141,7 @@ fn from_text(text: &str, types: Types, may_quote: bool) -> Option<Value> {
     let value = match serde_json::from_str::<Value>(trimmed) {
         Ok(value) => value,
         Err(_) if types.has(Types::STRING) => return None,
+        Err(_) if trimmed.starts_with(['{', '[']) => super::read_whole(trimmed, false).ok()?.value,
         // As Python and many models write them.
         Err(_) if others.has(Types::BOOLEAN) && trimmed.eq_ignore_ascii_case("true") => Value::Bool(true),
         Err(_) if others.has(Types::BOOLEAN) && trimmed.eq_ignore_ascii_case("false") => Value::Bool(false),

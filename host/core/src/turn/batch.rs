@@ -52,6 +52,7 @@ impl Turn<'_> {
         let invocation = self.start(call, &admitted)?;
         // Dropping the call is how the fence stops it; its result is then given at the end of the turn.
         let outcome = self.fence.race(execute(admitted, invocation)).await?;
+        let outcome = self.shorten(call, outcome).await?;
         self.finish(call, &outcome)
     }
 
@@ -87,6 +88,7 @@ impl Turn<'_> {
                 index_of.insert(task.id(), index);
             }
             while let (Some(outcome), Some(call)) = (done.remove(&next), group.get(next)) {
+                let outcome = self.shorten(call, outcome).await?;
                 self.finish(call, &outcome)?;
                 next += 1;
             }
@@ -106,7 +108,10 @@ impl Turn<'_> {
                     if let Some(index) = index_of.get(&error.id()).copied() {
                         let tool = group.get(index).map_or("", |call| call.name.as_str());
                         let result = Err(crashed(tool, &error.to_string()));
-                        done.insert(index, Outcome { result, effect: Some(Effect::Read), elapsed_ms: 0 });
+                        done.insert(
+                            index,
+                            Outcome { result, effect: Some(Effect::Read), elapsed_ms: 0, summary: None },
+                        );
                     }
                 }
                 None => break,
@@ -134,7 +139,8 @@ impl Turn<'_> {
     /// Gives every call the same failure, without running any.
     pub(super) fn refuse_all(&mut self, calls: &[ToolCall], failure: &ToolFailure) -> Result<(), Stop> {
         for call in calls {
-            let outcome = Outcome { result: Err(failure.clone()), effect: None, elapsed_ms: 0 };
+            let outcome =
+                Outcome { result: Err(failure.clone()), effect: None, elapsed_ms: 0, summary: None };
             self.finish(call, &outcome)?;
         }
         Ok(())
@@ -156,7 +162,10 @@ impl Turn<'_> {
             (Some(_), _) => open.lost(),
         };
         let call = ToolCall { id: open.id, name: open.tool, arguments: String::new() };
-        self.finish(&call, &Outcome { result: Err(failure), effect: open.started, elapsed_ms: 0 })
+        self.finish(
+            &call,
+            &Outcome { result: Err(failure), effect: open.started, elapsed_ms: 0, summary: None },
+        )
     }
 }
 

@@ -10,7 +10,7 @@ use super::{Stop, Turn};
 use crate::gate::{Admitted, Attempt, Catalogue, Refused, Writing};
 use crate::hooks::CallView;
 use crate::registry::Registry;
-use crate::results::{READ_RESULT, Shaped, Shaping, one_safe_line, shape, shape_failure};
+use crate::results::{READ_RESULT, Shaped, Shaping, one_safe_line, shape_failure, shape_with};
 use crate::tool::{CallContext, Invocation, Tool};
 use crate::transcript::Record;
 use crate::types::{
@@ -48,11 +48,13 @@ pub(super) struct Outcome {
     pub(super) result: Result<ToolOutput, ToolFailure>,
     pub(super) effect: Option<Effect>,
     pub(super) elapsed_ms: u64,
+    /// What is shown of a result that is over the budget, in place of both its ends.
+    pub(super) summary: Option<String>,
 }
 
 impl From<Refused> for Outcome {
     fn from(refused: Refused) -> Self {
-        Self { result: Err(refused.failure), effect: refused.effect, elapsed_ms: 0 }
+        Self { result: Err(refused.failure), effect: refused.effect, elapsed_ms: 0, summary: None }
     }
 }
 
@@ -116,7 +118,10 @@ impl Turn<'_> {
             store: self.engine.results.as_deref().filter(|_| call.name != READ_RESULT),
         };
         let (shaped, told, summary) = match &outcome.result {
-            Ok(output) => (shape(output, shaping), CallOutcome::Succeeded, String::new()),
+            Ok(output) => {
+                let shaped = shape_with(output, shaping, outcome.summary.as_deref());
+                (shaped, CallOutcome::Succeeded, String::new())
+            }
             Err(failure) => (
                 shape_failure(failure, shaping),
                 CallOutcome::Failed { failure: failure.kind.clone() },
@@ -159,7 +164,7 @@ impl Turn<'_> {
                 full_bytes,
                 kept_bytes: shortened.kept_bytes,
                 handle: shortened.handle,
-                is_summary: false,
+                is_summary: shortened.is_summary,
             });
         }
         let tool = one_safe_line(&call.name, MAX_TOOL_NAME_BYTES);
@@ -183,13 +188,13 @@ impl Turn<'_> {
     }
 
     /// Bytes that the model may see of the next result.
-    fn result_cap(&self) -> usize {
+    pub(super) fn result_cap(&self) -> usize {
         let cap = self.engine.limits.max_result_bytes;
         if self.has_many_results() { cap.min(MAX_BYTES_AFTER_MANY) } else { cap }
     }
 
     /// The turn's results have filled what one turn may put into the history.
-    fn has_many_results(&self) -> bool {
+    pub(super) fn has_many_results(&self) -> bool {
         self.session.course.result_bytes >= self.engine.limits.max_turn_result_bytes
     }
 }
@@ -202,7 +207,7 @@ pub(super) async fn execute(admitted: Admitted, invocation: Invocation) -> Outco
     let result =
         running.await.unwrap_or_else(|panic| Err(crashed(&tool.spec().name, panic_words(panic.as_ref()))));
     let elapsed_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-    Outcome { result, effect: Some(effect), elapsed_ms }
+    Outcome { result, effect: Some(effect), elapsed_ms, summary: None }
 }
 
 /// What a panic said.

@@ -1,7 +1,7 @@
 //! The turn: one loop, in one straight function, for every agent.
 //!
 //! [`Engine::run`] takes a user message to its one terminal event. Steps live beside this file: [`ask`](self) the provider
-//! in its dialect and with retries (`speak.rs`, `ask.rs`), run a reply's calls (`batch.rs`, `call.rs`), look for circles
+//! in its dialect and with retries (`speak.rs`, `ask.rs`), run a reply's calls (`batch.rs`, `call.rs`, `shorten.rs`), look for circles
 //! (`guard.rs`), pay (`money.rs`), take what the user says meanwhile (`steer.rs`), make the context fit (`fit.rs`), ask the hooks (`hooks.rs`),
 //! end the turn (`end.rs`). The transcript has each fact before observers hear of it.
 
@@ -16,6 +16,7 @@ mod hooks;
 mod money;
 mod parts;
 mod session;
+mod shorten;
 mod speak;
 mod steer;
 

@@ -11,7 +11,7 @@ use crate::provider::{ModelFacts, Provider};
 use crate::registry::Registry;
 use crate::results::ResultStore;
 use crate::spend::SpendBook;
-use crate::summarizer::Summarizer;
+use crate::summarizer::{ResultSummaries, Summarizer};
 use crate::types::{ContextLimits, DialectChoice, Notation, TurnLimits};
 
 /// Everything an engine is made of.
@@ -44,6 +44,8 @@ pub struct EngineParts {
     pub results: Option<Arc<dyn ResultStore>>,
     /// Summarises the middle of a full history; without one the oldest rounds are dropped.
     pub summarizer: Option<Arc<dyn Summarizer>>,
+    /// Summarises results that are far over their budget; without it they are shown with head and tail.
+    pub result_summaries: Option<ResultSummaries>,
     /// Recalled from once per turn.
     pub memory: Option<Arc<dyn Memory>>,
     /// Money of all sessions; a cap per day needs one.
@@ -81,6 +83,7 @@ impl EngineParts {
             context: ContextLimits::default(),
             results: None,
             summarizer: None,
+            result_summaries: None,
             memory: None,
             spend: None,
             stop_hooks: Vec::new(),

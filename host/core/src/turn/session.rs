@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::EngineParts;
 use super::course::Course;
+use super::shorten::Breaker;
 use super::speak::Speech;
 use super::steer::Mailbox;
 use crate::context::{History, HistoryError, Restored, closing};
@@ -36,6 +37,8 @@ pub struct Session {
     pub(super) mailbox: Mailbox,
     pub(super) speech: Speech,
     pub(super) course: Course,
+    /// Failed summaries of results, in a row.
+    pub(super) summaries: Breaker,
     turns: u64,
     usage: Usage,
     cost: Cost,
@@ -64,6 +67,7 @@ impl Session {
             mailbox: Mailbox::default(),
             speech: Speech::default(),
             course: Course::begin(),
+            summaries: Breaker::default(),
             turns: 0,
             usage: Usage::default(),
             cost: Cost::NOTHING,
@@ -91,6 +95,7 @@ impl Session {
             mailbox: Mailbox::default(),
             speech: Speech::default(),
             course: Course::begin(),
+            summaries: Breaker::default(),
             turns: restored.turns,
             usage: restored.usage,
             cost: restored.cost,

@@ -13,14 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// Notations whose parser is still to come.
-const MISSING: &[Notation] = &[
-    Notation::QwenXml,
-    Notation::AnthropicXml,
-    Notation::ClineXml,
-    Notation::Bracket,
-    Notation::BracketKv,
-    Notation::PFormat,
-];
+const MISSING: &[Notation] = &[Notation::PFormat];
 
 #[derive(Debug, Deserialize)]
 struct Case {

@@ -25,5 +25,6 @@ mod results;
 mod retries;
 mod steering;
 mod stop_hooks;
+mod summaries;
 mod support;
 mod turns;

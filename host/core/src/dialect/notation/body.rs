@@ -187,7 +187,7 @@ fn after_value(text: &str, end: usize, is_object: bool, start: Start<'_>, contex
             };
         };
         match next {
-            '{' | '[' if !is_close_bracket(rest) && rest != "[" => return After::Value { at, is_repaired },
+            '{' | '[' if rest != "[" && !is_bracket_tag(rest) => return After::Value { at, is_repaired },
             '[' if rest == "[" && !context.is_whole => return After::Other(Read::More),
             ',' | ';' => at += 1,
             '}' if is_object && !is_repaired => {
@@ -212,6 +212,7 @@ fn after_value(text: &str, end: usize, is_object: bool, start: Start<'_>, contex
                     return done(at, false);
                 }
             }
+            '[' if !rest.starts_with("[/") => return done(at, true),
             '[' => {
                 return match rest.find(']') {
                     Some(close) => done(at + close + 1, false),
@@ -274,8 +275,9 @@ fn words_after(
     }
 }
 
-fn is_close_bracket(text: &str) -> bool {
-    text.starts_with("[/")
+/// `[/TOOL_CALL]` or `[TOOL_CALL]`: no array of calls begins so.
+fn is_bracket_tag(text: &str) -> bool {
+    text.get(1..).is_some_and(|inner| inner.starts_with(|c: char| c == '/' || c.is_ascii_uppercase()))
 }
 
 /// Bytes of blank space at `at`.

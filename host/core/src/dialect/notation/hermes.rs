@@ -21,6 +21,11 @@ const TAGS: &[&str] = &[
     "function_calls",
 ];
 
+/// Whether a tag of this name holds calls.
+pub(super) fn is_tag(name: &str) -> bool {
+    TAGS.iter().any(|tag| tag.eq_ignore_ascii_case(name))
+}
+
 const fn opener(text: &'static str, at: At) -> Opener {
     Opener { text, at, ignores_case: true }
 }
@@ -60,15 +65,14 @@ impl NotationParser for Hermes {
             Tag::Partial if !context.is_whole => return Read::More,
             Tag::Partial | Tag::None => return Read::Text,
         };
-        if !TAGS.contains(&name.as_str()) {
+        if !is_tag(&name) {
             return Read::Text;
         }
         if is_close {
             return Read::Block { len, items: Vec::new() };
         }
         let opener = text.get(..len).unwrap_or_default();
-        let tool = attributes.iter().find(|(key, _)| matches!(key.as_str(), "name" | "tool" | "function"));
-        let tool = tool.map(|(_, tool)| tool.as_str());
+        let tool = tags::attribute(&attributes, &["name", "tool", "function"]);
         let start = Start { opener, len, tool, is_certain: false };
         if is_empty {
             return match tool.map(|tool| json_call::call(tool, None, &[], context)) {
@@ -83,7 +87,7 @@ impl NotationParser for Hermes {
         let trimmed = inside.trim_start();
         if trimmed.starts_with('<') {
             match tags::read(trimmed) {
-                Tag::Found { name, is_close: false, .. } if TAGS.contains(&name.as_str()) => {
+                Tag::Found { name, is_close: false, .. } if is_tag(&name) => {
                     return Read::Block { len: text.len() - trimmed.len(), items: Vec::new() };
                 }
                 Tag::Partial if !context.is_whole => return Read::More,

@@ -4,8 +4,12 @@
 //! block quotes, an answer that as a whole is data. Elsewhere it looks for the openers of the chosen notation and hands the
 //! text from there to the notation's `read`, which says whether it is a block and what calls stand in it.
 
+mod anthropic_xml;
 mod body;
+mod bracket;
+mod bracket_kv;
 mod calls;
+mod cline_xml;
 mod cursor;
 mod deepseek;
 mod fenced;
@@ -20,9 +24,11 @@ mod literal;
 mod llama3_json;
 mod minimax;
 mod mistral;
+mod parameters;
 mod pformat;
 mod phi4;
 mod pythonic;
+mod qwen_xml;
 mod react;
 mod regions;
 #[cfg(test)]
@@ -152,9 +158,9 @@ pub(super) fn notation_parser(notation: Notation) -> &'static dyn NotationParser
     match notation {
         Notation::Hermes => &hermes::Hermes,
         Notation::Fenced => &fenced::Fenced,
-        Notation::QwenXml => &hermes::Hermes,
-        Notation::AnthropicXml => &hermes::Hermes,
-        Notation::ClineXml => &hermes::Hermes,
+        Notation::QwenXml => &qwen_xml::QwenXml,
+        Notation::AnthropicXml => &anthropic_xml::AnthropicXml,
+        Notation::ClineXml => &cline_xml::ClineXml,
         Notation::Pythonic => &pythonic::Pythonic,
         Notation::Llama3Json => &llama3_json::Llama3Json,
         Notation::DeepSeek => &deepseek::DeepSeek,
@@ -166,8 +172,8 @@ pub(super) fn notation_parser(notation: Notation) -> &'static dyn NotationParser
         Notation::MiniMax => &minimax::MiniMax,
         Notation::Phi4 => &phi4::Phi4,
         Notation::React => &react::React,
-        Notation::Bracket => &hermes::Hermes,
-        Notation::BracketKv => &hermes::Hermes,
+        Notation::Bracket => &bracket::Bracket,
+        Notation::BracketKv => &bracket_kv::BracketKv,
         Notation::PFormat => &pformat::PFormat,
     }
 }

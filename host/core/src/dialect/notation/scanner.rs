@@ -233,14 +233,29 @@ impl Scanner {
             return Step::Done;
         }
         let markers = self.openers().map(|opener| ((), opener.text, opener.ignores_case));
-        let found = match first_match(rest, markers) {
-            (Match::Full, _) => marks::Mark::Opener,
+        let is_opener = match first_match(rest, markers) {
             (Match::Partial, _) if !self.is_whole() => return Step::Wait(self.at),
-            _ => match marks::find(rest, self.is_whole()) {
-                Ok(Some(mark)) => mark,
-                Ok(None) => return self.plain(),
-                Err(marks::Undecided) => return Step::Wait(self.at),
+            (found, _) => found == Match::Full,
+        };
+        if !is_opener {
+            return self.other_mark();
+        }
+        match self.cover() {
+            Ok(Cover::Plain) => match self.block() {
+                Step::Text => self.other_mark(),
+                step => step,
             },
+            Ok(Cover::Code | Cover::Undecided) => self.plain(),
+            Err(wait) => wait,
+        }
+    }
+
+    /// At a mark that opens no block.
+    fn other_mark(&mut self) -> Step {
+        let found = match marks::find(self.rest(), self.is_whole()) {
+            Ok(Some(mark)) => mark,
+            Ok(None) => return self.plain(),
+            Err(marks::Undecided) => return Step::Wait(self.at),
         };
         match self.cover() {
             Ok(Cover::Plain) => self.enter(found),
@@ -297,10 +312,6 @@ impl Scanner {
 
     fn enter(&mut self, mark: marks::Mark) -> Step {
         match mark {
-            marks::Mark::Opener => match self.block() {
-                Step::Text => self.plain(),
-                step => step,
-            },
             marks::Mark::Region(region) => self.enter_region(region),
             marks::Mark::StrayClose(tag) => self.stray_close(tag),
             marks::Mark::EndToken => self.end_token(),

@@ -18,7 +18,7 @@ pub(super) enum Tag {
 /// A tag longer than this is none.
 const MAX_TAG_BYTES: usize = 512;
 
-/// Reads the tag at the start of `text`. The name is in lower case.
+/// Reads the tag at the start of `text`.
 pub(super) fn read(text: &str) -> Tag {
     let Some(inner) = text.strip_prefix('<') else {
         return if text.is_empty() { Tag::Partial } else { Tag::None };
@@ -46,7 +46,7 @@ pub(super) fn read(text: &str) -> Tag {
             let is_empty = body.ends_with('/') && !is_close;
             let body = body.strip_suffix('/').filter(|_| is_empty).unwrap_or(body);
             Tag::Found {
-                name: name.to_ascii_lowercase(),
+                name: name.to_owned(),
                 attributes: attributes(body),
                 is_close,
                 is_empty,
@@ -91,4 +91,9 @@ fn attributes(body: &str) -> Vec<(String, String)> {
         rest = next.trim_start();
     }
     found
+}
+
+/// The value of the first attribute of one of these names.
+pub(super) fn attribute<'a>(attributes: &'a [(String, String)], keys: &[&str]) -> Option<&'a str> {
+    attributes.iter().find(|(key, _)| keys.contains(&key.as_str())).map(|(_, value)| value.trim())
 }

@@ -5,10 +5,9 @@ use crate::dialect::notation::regions::{
     Content, END_TOKENS, Match, REGIONS, Region, TURN_TOKENS, first_match,
 };
 
-/// Something that is not text.
+/// Something that is neither text nor an opener.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Mark {
-    Opener,
     Region(&'static Region),
     /// The end of a thinking block that never began here.
     StrayClose(&'static str),

@@ -1,9 +1,15 @@
 //! The port to the summarizer: a model without tools that makes a text shorter.
 //!
 //! Two callers: compaction of a history, and tool results over their budget. Both fail open: without a summary there is a
-//! plainer way. What it uses is billed to the turn.
+//! plainer way. What it uses is billed to the turn. [`ProviderSummarizer`] asks any provider.
+
+mod provider;
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
+
+pub use provider::ProviderSummarizer;
 
 use crate::provider::{ModelFacts, ProviderError};
 use crate::types::{SessionId, Usage};
@@ -33,6 +39,34 @@ pub struct SummaryRequest<'a> {
     pub text: &'a str,
     /// Upper bound of the summary.
     pub max_bytes: usize,
+}
+
+impl SummaryRequest<'_> {
+    /// Tokens that the model may write: more than the bytes need, as reasoning counts too.
+    pub fn max_output_tokens(&self) -> u32 {
+        const REASONING_TOKENS: u32 = 4096;
+        u32::try_from(self.max_bytes / 2).unwrap_or(u32::MAX).saturating_add(REASONING_TOKENS)
+    }
+}
+
+/// Which long results are summarised, and by whom.
+#[derive(Clone)]
+pub struct ResultSummaries {
+    /// Who is asked.
+    pub summarizer: Arc<dyn Summarizer>,
+    /// Shorter results are shown with head and tail. Default 48 KiB: below that the two ends are a good part of it.
+    pub over_bytes: usize,
+    /// So are longer ones. Default 2 MiB: few models read more, and none cheaply.
+    pub max_bytes: usize,
+    /// Failures in a row that switch summaries off for the session. Default 3.
+    pub max_failures: u32,
+}
+
+impl ResultSummaries {
+    /// With the default numbers.
+    pub fn new(summarizer: Arc<dyn Summarizer>) -> Self {
+        Self { summarizer, over_bytes: 48 * 1024, max_bytes: 2 * 1024 * 1024, max_failures: 3 }
+    }
 }
 
 /// A summary.
