@@ -1,9 +1,15 @@
 //! The messages of a session, append-only: what was sent once stays as it is, so that the provider's cache stays warm.
+//!
+//! A compaction is the one exception (`change.rs`): it changes the generation, and is replayed from its record.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
-use crate::types::{AssistantMessage, CallId, Effect, FailureKind, Message, ToolFailure, ToolResultMessage};
+use crate::types::{
+    AssistantMessage, CallId, CallOutcome, Effect, FailureKind, Ledger, Message, ToolFailure,
+    ToolResultMessage,
+};
 
 /// A message that would break the history. A bug of the caller or a damaged transcript, never the model's doing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -25,6 +31,9 @@ pub enum HistoryError {
     /// Two calls of a session have the same id.
     #[error("call id `{0}` is already used in this session")]
     DuplicateCall(CallId),
+    /// A compaction that would tear a call from its result, or take what must stay.
+    #[error("messages {} to {} cannot be replaced by one", .0.start, .0.end)]
+    BadRange(Range<usize>),
 }
 
 /// A call without a result so far.
@@ -57,11 +66,29 @@ impl OpenCall {
 /// The history of one session.
 #[derive(Debug, Clone, Default)]
 pub struct History {
-    messages: Vec<Arc<Message>>,
-    generation: u64,
-    open: VecDeque<OpenCall>,
+    pub(super) messages: Vec<Arc<Message>>,
+    pub(super) generation: u64,
+    pub(super) open: VecDeque<OpenCall>,
     call_ids: HashSet<CallId>,
-    size_bytes: u64,
+    pub(super) size_bytes: u64,
+    /// What became of the calls whose messages are here.
+    pub(super) fates: HashMap<CallId, Fate>,
+    /// Results that are stubs.
+    pub(super) stubbed: HashSet<CallId>,
+    /// Where messages stand that replaced others, oldest first.
+    pub(super) summaries: Vec<usize>,
+    /// The message that began the newest turn.
+    pub(super) turn_start: Option<usize>,
+    pub(super) ledger: Ledger,
+}
+
+/// What a call did, as far as is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fate {
+    /// The effect with which it was started.
+    pub(crate) effect: Effect,
+    /// Why it has no output; `None` for success, and while it runs.
+    pub(crate) failure: Option<FailureKind>,
 }
 
 impl History {
@@ -145,7 +172,20 @@ impl History {
     pub fn mark_started(&mut self, id: &CallId, effect: Effect) {
         if let Some(call) = self.open.iter_mut().find(|call| call.id == *id) {
             call.started = Some(effect);
+            self.fates.insert(id.clone(), Fate { effect, failure: None });
         }
+    }
+
+    /// Notes how a call that had started ended: the ledger of a compaction tells.
+    pub fn mark_finished(&mut self, id: &CallId, outcome: &CallOutcome) {
+        if let (Some(fate), CallOutcome::Failed { failure }) = (self.fates.get_mut(id), outcome) {
+            fate.failure = Some(failure.clone());
+        }
+    }
+
+    /// Notes that the newest message is the user's, and begins a turn: compaction leaves it as it is.
+    pub fn mark_turn(&mut self) {
+        self.turn_start = self.messages.len().checked_sub(1);
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::history::{History, OpenCall, failed_result};
 use crate::transcript::{Record, TRANSCRIPT_VERSION, TranscriptEntry};
-use crate::types::{CallId, CallOutcome, Cost, Message, SessionId, TurnEnd, TurnId, Usage};
+use crate::types::{CallId, CallOutcome, Cost, Ledger, Message, SessionId, TurnEnd, TurnId, Usage};
 
 /// Why a transcript is not resumed. Guessing would lose or repeat something.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -130,7 +130,12 @@ impl Replay {
         match entry.record {
             Record::Session { .. } => self.note(entry.n, "a second session entry was ignored"),
             Record::Message { message } => self.message(entry.n, message),
-            Record::CallFinished { message, .. } => self.result(entry.n, message),
+            Record::CallFinished { message, outcome, .. } => {
+                if let Message::ToolResult(result) = &message {
+                    self.restored.history.mark_finished(&result.call_id, &outcome);
+                }
+                self.result(entry.n, message);
+            }
             Record::CallStarted { call_id, effect, .. } => {
                 self.restored.history.mark_started(&call_id, effect);
             }
@@ -143,10 +148,12 @@ impl Replay {
                 self.unfinished = None;
                 self.restored.last_end = Some(end);
             }
-            // Compaction is not replayed yet.
-            Record::ResultsStubbed { .. } | Record::Compacted { .. } => {}
+            Record::ResultsStubbed { stubs } => self.restored.history.stub(&stubs),
+            Record::Compacted { from, to, message, ledger, .. } => {
+                self.compacted(entry.n, (from, to), message, ledger)
+            }
             Record::Note { text } => self.restored.notes.push(text),
-            Record::TurnStarted { .. } => {}
+            Record::TurnStarted { .. } => self.restored.history.mark_turn(),
         }
     }
 
@@ -179,6 +186,15 @@ impl Replay {
         }
     }
 
+    fn compacted(&mut self, n: u64, (from, to): (u64, u64), message: Message, ledger: Ledger) {
+        // Only a damaged transcript has open calls here, or a place that no history has.
+        self.close_calls();
+        let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+        if let Err(error) = self.restored.history.compact(place(from)..place(to), message, ledger) {
+            self.note(n, &format!("a compaction was ignored: {error}"));
+        }
+    }
+
     fn push(&mut self, n: u64, message: Message) {
         if let Err(error) = self.restored.history.push(message) {
             self.note(n, &format!("a message was ignored: {error}"));
@@ -194,7 +210,10 @@ impl Replay {
         let mut lost = Vec::new();
         while let Some(call) = self.restored.history.open_calls().front().cloned() {
             let message = self.early.remove(&call.id).unwrap_or_else(|| {
-                let message = failed_result(&call.id, &call.tool, &call.lost());
+                let failure = call.lost();
+                let message = failed_result(&call.id, &call.tool, &failure);
+                let outcome = CallOutcome::Failed { failure: failure.kind };
+                self.restored.history.mark_finished(&call.id, &outcome);
                 lost.push(call);
                 message
             });

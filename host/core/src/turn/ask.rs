@@ -83,11 +83,13 @@ impl Turn<'_> {
         self.session.course.iterations += 1;
         self.voice.say(EventKind::IterationStarted { iteration: self.session.course.iterations });
         let mut attempt = 1;
+        let mut was_fitted = false;
         let mut allowance = self.allow_own().await?;
         loop {
             let mut heard = Heard::new(self.dialect.parser(self.engine.registry.catalogue()));
             let error = match self.attempt(&mut heard).await {
                 Ok(reply) => {
+                    self.note_usage(reply.usage);
                     self.bill(allowance, self.purse.heard, attempt)?;
                     return Ok(self.read(reply, heard));
                 }
@@ -102,6 +104,11 @@ impl Turn<'_> {
                 }
             };
             let shown = heard.shown;
+            if !was_fitted && self.fit_harder(&error).await? {
+                was_fitted = true;
+                allowance = self.allow_own().await?;
+                continue;
+            }
             let wait_ms = match wait_ms(&error, attempt, self.engine.limits.max_attempts) {
                 Ok(wait_ms) => wait_ms,
                 Err(why) => {

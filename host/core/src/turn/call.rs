@@ -154,6 +154,7 @@ impl Turn<'_> {
         let appended = if self.session.is_broken { Ok(()) } else { self.append(record) };
         // Kept in memory and announced even if the disk failed: the call did run, and whoever shows it must see its end.
         self.session.keep(message).map_err(Stop::History)?;
+        self.session.history.mark_finished(&call.id, &told);
         if let Some(message) = warning {
             let message = one_safe_line(&message, MAX_SUMMARY_BYTES);
             self.voice.say(EventKind::Warning { message });

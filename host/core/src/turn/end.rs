@@ -61,6 +61,7 @@ impl Turn<'_> {
             }
             Stop::Budget(reason) | Stop::Halt(reason) => (TurnEnd::Halted { reason, text }, None),
             Stop::Provider(error) => (TurnEnd::Failed { error: in_words(&error), text }, None),
+            Stop::Context(error) => (TurnEnd::Failed { error: error.to_string(), text }, None),
             Stop::History(error) => {
                 (TurnEnd::Failed { error: format!("a bug in the turn: {error}"), text }, None)
             }
@@ -112,6 +113,7 @@ impl Turn<'_> {
             Ok(text) => return Ok(TurnEnd::OutOfIterations { text }),
             Err(Stop::Provider(error)) => Some(error.message),
             Err(Stop::Budget(reason)) => Some(reason),
+            Err(Stop::Context(error)) => Some(error.to_string()),
             Err(stop @ (Stop::Fence(_) | Stop::Halt(_) | Stop::Transcript(_) | Stop::History(_))) => {
                 return Err(stop);
             }

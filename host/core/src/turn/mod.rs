@@ -8,6 +8,7 @@
 mod ask;
 mod batch;
 mod call;
+mod compact;
 mod course;
 mod end;
 mod fit;
@@ -31,7 +32,7 @@ pub use steer::Mailbox;
 use ask::{Reply, Unreadable};
 use money::Purse;
 
-use crate::context::HistoryError;
+use crate::context::{ContextError, HistoryError};
 use crate::dialect::{Dialect, Tools};
 use crate::fence::{Fence, FenceReason};
 use crate::hooks::StopPoint;
@@ -132,6 +133,7 @@ enum Stop {
     Fence(FenceReason),
     Budget(String),
     Provider(ProviderError),
+    Context(ContextError),
     /// A hook or a loop guard.
     Halt(String),
     Transcript(TranscriptError),
@@ -263,6 +265,7 @@ impl<'a> Turn<'a> {
         let model = self.engine.model.clone();
         let dialect = self.dialect.kind();
         self.append(Record::TurnStarted { provider: provider.clone(), model: model.clone(), dialect })?;
+        self.session.history.mark_turn();
         self.voice.say(EventKind::TurnStarted { provider, model, dialect });
         late.into_iter().for_each(|event| self.voice.say(event));
         Ok(())

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::EngineParts;
 use super::course::Course;
+use super::fit::Fitting;
 use super::shorten::Breaker;
 use super::speak::Speech;
 use super::steer::Mailbox;
@@ -39,6 +40,7 @@ pub struct Session {
     pub(super) course: Course,
     /// Failed summaries of results, in a row.
     pub(super) summaries: Breaker,
+    pub(super) fitting: Fitting,
     turns: u64,
     usage: Usage,
     cost: Cost,
@@ -68,6 +70,7 @@ impl Session {
             speech: Speech::default(),
             course: Course::begin(),
             summaries: Breaker::default(),
+            fitting: Fitting::default(),
             turns: 0,
             usage: Usage::default(),
             cost: Cost::NOTHING,
@@ -96,6 +99,7 @@ impl Session {
             speech: Speech::default(),
             course: Course::begin(),
             summaries: Breaker::default(),
+            fitting: Fitting::default(),
             turns: restored.turns,
             usage: restored.usage,
             cost: restored.cost,
@@ -186,10 +190,11 @@ impl Session {
     fn settle_calls(&mut self, turn_id: &TurnId) -> Result<(), TranscriptError> {
         while let Some(call) = self.history.open_calls().front().cloned() {
             let record = closing(Some(turn_id.clone()), &call).record;
-            if let Record::CallFinished { message, .. } = &record
-                && self.keep(message.clone()).is_err()
-            {
-                break; // silent: cannot happen, the result answers the front call
+            if let Record::CallFinished { message, outcome, .. } = &record {
+                self.history.mark_finished(&call.id, outcome);
+                if self.keep(message.clone()).is_err() {
+                    break; // silent: cannot happen, the result answers the front call
+                }
             }
             self.append(Some(turn_id), record)?;
         }

@@ -10,6 +10,7 @@
 )]
 
 mod batch;
+mod context;
 mod contracts;
 mod dialect_cases;
 mod dialects;
