@@ -247,6 +247,11 @@ impl Turn<'_> {
         let is_marked_up = parsed.text != reply.text && !reply.text.trim().is_empty();
         let mut calls = reply.calls;
         calls.extend(parsed.calls);
+        let stop = match reply.stop {
+            // A call in the text is only found where it is whole: what the limit cut off came after it.
+            StopReason::Length if !has_own_calls && !calls.is_empty() => StopReason::ToolUse,
+            stop => stop,
+        };
         Reply {
             text: parsed.text,
             reasoning: reply.reasoning.or(parsed.reasoning),
@@ -254,7 +259,7 @@ impl Turn<'_> {
             // With calls that do not stand in the text, the text alone is not the reply.
             written: (is_marked_up && !has_own_calls).then_some(reply.text),
             problem: parsed.problem.filter(|_| !has_own_calls),
-            stop: reply.stop,
+            stop,
             opaque: reply.opaque,
         }
     }

@@ -224,6 +224,33 @@ async fn a_native_session_goes_on_in_text() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn native_calls_are_shown_in_every_notation() {
+    let mut native = tools(plan(native_scripts().into_iter().take(1).chain([Script::text("Done.")]))).rig();
+    native.say("go").await;
+    let calls = [("read".to_owned(), json!({"path": "a"})), ("send".to_owned(), json!({"text": "x"}))];
+    for notation in Notation::ALL {
+        let go_on = tools(plan([Script::text("Yes.")])).parts(speak(DialectKind::Xml, *notation));
+        let mut rig = go_on.resumed(native.transcript.entries());
+        rig.say("and now?").await;
+        let request = rig.provider.requests().pop().unwrap();
+        let found = calls_in(&request, *notation, &catalogue(&rig));
+        assert_eq!(found, calls, "{}: {:?}", notation.as_str(), texts(&request));
+        assert_eq!(texts(&request)[3].1.matches("<tool_result ").count(), 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_cuts_the_text_after_a_call_does_not_cut_the_call() {
+    for speaker in &TEXT_SPEAKERS {
+        let cut = Script::partial(&format!("{}\nand n", speaker.read)).finished(StopReason::Length);
+        let mut rig = rig(speaker, vec![cut, Script::text("Done.")]);
+        let told = rig.say("go").await;
+        assert_eq!(told.end(), &TurnEnd::Completed { text: "Done.".to_owned() });
+        assert!(rig.results()[0].text.starts_with("line 1"), "{:?}", rig.results());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_text_session_goes_on_natively() {
     for speaker in &TEXT_SPEAKERS {
         let mut text = rig(speaker, scripts(speaker));
