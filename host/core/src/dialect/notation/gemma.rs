@@ -16,6 +16,8 @@ const FUNCTION: &str = "<start_function_call>";
 const FUNCTION_ENDS: &[&str] = &["<end_function_call>"];
 const CHANNEL: &str = "<|channel>";
 const CHANNEL_END: &str = "<channel|>";
+/// A first line that is longer is not a channel's name.
+const MAX_CHANNEL_BYTES: usize = 32;
 const QUOTE: &str = "<|\"|>";
 const ESCAPE: &str = "<escape>";
 
@@ -23,6 +25,7 @@ const OPENERS: &[Opener] = &[
     Opener { text: CALL, at: At::Anywhere, ignores_case: false },
     Opener { text: FUNCTION, at: At::Anywhere, ignores_case: false },
     Opener { text: CHANNEL, at: At::Anywhere, ignores_case: false },
+    Opener { text: CHANNEL_END, at: At::Anywhere, ignores_case: false },
     Opener { text: "```tool_code", at: At::LineStart, ignores_case: false },
 ];
 
@@ -34,6 +37,12 @@ impl NotationParser for Gemma {
     fn read(&self, text: &str, context: &Context<'_>) -> Read {
         if text.starts_with('`') {
             return pythonic::Pythonic.read(text, context);
+        }
+        if text.starts_with(CHANNEL) {
+            return thought(text, context);
+        }
+        if text.starts_with(CHANNEL_END) {
+            return Read::Block { len: CHANNEL_END.len(), items: Vec::new() };
         }
         settle(read(text, context), context)
     }
@@ -55,9 +64,6 @@ impl NotationParser for Gemma {
 
 fn read(text: &str, context: &Context<'_>) -> Step<(usize, Vec<Item>)> {
     let mut cursor = Cursor::new(text, context);
-    if cursor.eat(CHANNEL)? {
-        return thought(cursor, context);
-    }
     let ends = if cursor.eat(FUNCTION)? {
         FUNCTION_ENDS
     } else {
@@ -84,19 +90,13 @@ fn read(text: &str, context: &Context<'_>) -> Step<(usize, Vec<Item>)> {
 }
 
 /// A channel's name stands on its first line; all of it is reasoning. One that is not closed goes on to the end.
-fn thought(mut cursor: Cursor<'_>, context: &Context<'_>) -> Step<(usize, Vec<Item>)> {
-    let rest = cursor.rest();
-    let text = match cursor.until(CHANNEL_END) {
-        Ok(text) => text,
-        Err(_) if context.is_whole => {
-            cursor.skip(rest.len());
-            rest
-        }
-        Err(halt) => return Err(halt),
-    };
-    let text = text.split_once('\n').map_or("", |(_, text)| text).trim();
-    let items = if text.is_empty() { Vec::new() } else { vec![Item::Reasoning(text.to_owned())] };
-    Ok((cursor.at(), items))
+fn thought(text: &str, context: &Context<'_>) -> Read {
+    let behind = text.get(CHANNEL.len()..).unwrap_or_default();
+    let name = behind.find(['\n', '<']).filter(|len| *len <= MAX_CHANNEL_BYTES);
+    if name.is_none() && behind.len() <= MAX_CHANNEL_BYTES && !context.is_whole {
+        return Read::More;
+    }
+    Read::Body { len: CHANNEL.len() + name.unwrap_or_default(), is_reasoning: true, ends: &[CHANNEL_END] }
 }
 
 fn call(cursor: &mut Cursor<'_>, context: &Context<'_>, is_first: bool) -> Step<Item> {

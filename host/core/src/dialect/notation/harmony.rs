@@ -25,8 +25,9 @@ const MAX_HEAD_BYTES: usize = 400;
 
 /// What ends a head that has no `<|message|>`.
 const STOPS: &[&str] = &[END, RETURN, CALL, START];
-/// What ends a body of text.
+/// What ends a message, and with what the next one may begin where that is missing.
 const ENDS: &[&str] = &[END, RETURN, CALL];
+const BODY_ENDS: &[&str] = &[END, RETURN, CALL, START, CHANNEL];
 
 const OPENERS: &[Opener] = &[
     Opener { text: START, at: At::Anywhere, ignores_case: false },
@@ -46,7 +47,10 @@ impl NotationParser for Harmony {
     }
 
     fn read(&self, text: &str, context: &Context<'_>) -> Read {
-        settle(read(text, context), context)
+        match read(text, context) {
+            Ok(read) => read,
+            Err(halt) => settle(Err(halt), context),
+        }
     }
 
     fn render(&self, name: &str, arguments: &Value, _tool: Option<&ToolSpec>) -> String {
@@ -115,25 +119,22 @@ impl<'a> Head<'a> {
     }
 }
 
-fn read(text: &str, context: &Context<'_>) -> Step<(usize, Vec<Item>)> {
+fn read(text: &str, context: &Context<'_>) -> Step<Read> {
     let mut cursor = Cursor::new(text, context);
     if cursor.eat_any(ENDS)?.is_some() {
-        return Ok((cursor.at(), Vec::new()));
+        return Ok(Read::Block { len: cursor.at(), items: Vec::new() });
     }
     let (head, has_mark) = head(&mut cursor)?;
-    let items = match head.kind(context) {
-        Kind::Call => vec![call(&mut cursor, &head, has_mark, context)?],
+    let mut items = Vec::new();
+    match head.kind(context) {
+        Kind::Call => items.push(call(&mut cursor, &head, has_mark, context)?),
+        Kind::Invented => body(&mut cursor)?,
         kind => {
-            let body = body(&mut cursor)?.trim();
-            match kind {
-                _ if body.is_empty() => Vec::new(),
-                Kind::Text => vec![Item::Text(body.to_owned())],
-                Kind::Reasoning => vec![Item::Reasoning(body.to_owned())],
-                Kind::Call | Kind::Invented => Vec::new(),
-            }
+            let is_reasoning = kind == Kind::Reasoning;
+            return Ok(Read::Body { len: cursor.at(), is_reasoning, ends: BODY_ENDS });
         }
-    };
-    Ok((cursor.at(), items))
+    }
+    Ok(Read::Block { len: cursor.at(), items })
 }
 
 /// Reads the head and moves to the body. `false`: there is no `<|message|>` between them.
@@ -177,20 +178,15 @@ fn is_doubled(head: &str) -> bool {
     head.replace(START, "").trim().is_empty()
 }
 
-fn body<'a>(cursor: &mut Cursor<'a>) -> Step<&'a str> {
-    let start = cursor.at();
+/// Steps over a body.
+fn body(cursor: &mut Cursor<'_>) -> Step<()> {
     loop {
         cursor.take_while(|c| c != '<');
-        let end = cursor.at();
         if cursor.peek().is_none() {
-            return if cursor.is_whole() { Ok(cursor.between(start, end)) } else { Err(Halt::More) };
+            return if cursor.is_whole() { Ok(()) } else { Err(Halt::More) };
         }
-        let mut ahead = *cursor;
-        if ahead.eat_any(&[START, CHANNEL])?.is_some() && end > start {
-            return Ok(cursor.between(start, end));
-        }
-        if cursor.eat_any(ENDS)?.is_some() {
-            return Ok(cursor.between(start, end));
+        if { *cursor }.eat_any(BODY_ENDS)?.is_some() {
+            return Ok(());
         }
         cursor.skip(1);
     }

@@ -99,6 +99,9 @@ pub(super) enum Read {
     More,
     /// A block of this many bytes.
     Block { len: usize, items: Vec<Item> },
+    /// A head of this many bytes, and behind it a body that is shown as it comes and never searched: up to one of `ends`
+    /// (which is looked at next) or to the end of the reply.
+    Body { len: usize, is_reasoning: bool, ends: &'static [&'static str] },
     /// A block that was meant as a call and cannot be read: nothing of the reply runs. `problem` is for the model.
     Broken { problem: String },
 }

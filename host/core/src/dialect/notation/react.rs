@@ -51,7 +51,11 @@ impl NotationParser for React {
     }
 
     fn read(&self, text: &str, context: &Context<'_>) -> Read {
-        settle(read(text, context), context)
+        match mark(text) {
+            // Nothing behind it is an action: it is shown as it comes.
+            Some((Mark::Answer, len)) => Read::Body { len, is_reasoning: false, ends: &[] },
+            _ => settle(read(text, context), context),
+        }
     }
 
     fn render(&self, name: &str, arguments: &Value, _tool: Option<&ToolSpec>) -> String {
@@ -63,14 +67,15 @@ impl NotationParser for React {
     }
 }
 
-/// The mark with which a line begins, and its length.
+/// The mark with which a line begins, and its length. Stars around it are Markdown's, and as many behind it as before.
 fn mark(line: &str) -> Option<(Mark, usize)> {
     let bare = line.trim_start_matches([' ', '\t', '*']);
     let lead = line.len() - bare.len();
+    let stars = line.get(..lead).unwrap_or_default().matches('*').count();
     MARKS.iter().find_map(|(word, mark)| {
         let is_here = bare.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
         let behind = bare.get(word.len()..).filter(|_| is_here)?;
-        let stars = behind.len() - behind.trim_start_matches('*').len();
+        let stars = behind.chars().take(stars).take_while(|c| *c == '*').count();
         Some((*mark, lead + word.len() + stars))
     })
 }
@@ -108,8 +113,7 @@ fn read(text: &str, context: &Context<'_>) -> Step<(usize, Vec<Item>)> {
             Ok((end, items))
         }
         _ if !context.is_whole => Err(Halt::More),
-        Mark::Observation => Ok((text.len(), Vec::new())),
-        Mark::Answer => Ok((text.len(), vec![Item::Text(cursor.rest().trim().to_owned())])),
+        Mark::Observation | Mark::Answer => Ok((text.len(), Vec::new())),
         Mark::Input => broken("`Action Input:` without an `Action:` line before it"),
         Mark::Action => actions(cursor, context),
     }

@@ -14,6 +14,7 @@ use crate::dialect::{Parsed, Piece, ReplyParser, Tools};
 use crate::lenient::{self, Fault};
 use crate::provider::{RawCall, StopReason};
 
+mod bodies;
 mod lines;
 mod marks;
 mod regions_end;
@@ -38,6 +39,8 @@ enum State {
     Unsearched,
     /// A code block.
     Fence { mark: u8, len: usize, is_line_start: bool },
+    /// See [`Read::Body`].
+    Body { is_reasoning: bool, ends: &'static [&'static str] },
     /// See [`Region`].
     Region(Inside),
     /// What follows was made up by the model, or cannot be read: it is not shown.
@@ -146,6 +149,7 @@ impl Scanner {
                 State::Text => self.ordinary(),
                 State::Unsearched => self.unsearched(),
                 State::Fence { mark, len, is_line_start } => self.fence(mark, len, is_line_start),
+                State::Body { is_reasoning, ends } => self.body(is_reasoning, ends),
                 State::Region(inside) => self.region(inside),
                 State::Over => {
                     self.at = self.text.len();
@@ -359,29 +363,17 @@ impl Scanner {
                 self.at = (self.at + len).min(self.text.len());
                 self.state = State::Line { is_after_block: true };
             }
-            Read::Broken { problem } => self.fail(problem),
-            Read::Text | Read::More | Read::Block { .. } => return Step::Text,
-        }
-        Step::Done
-    }
-
-    fn take(&mut self, items: Vec<Item>) {
-        for item in items {
-            match item {
-                Item::Call(call) => self.calls.push(call),
-                Item::Text(text) => {
-                    if self.first_visible.is_none() && !text.chars().all(is_blank) {
-                        self.first_visible = Some(self.at);
-                        self.data_end = Some(0);
-                    }
-                    self.shown.add_text(&text);
-                }
-                Item::Reasoning(text) => {
+            Read::Body { len, is_reasoning, ends } if len > 0 => {
+                self.at = (self.at + len).min(self.text.len());
+                self.state = State::Body { is_reasoning, ends };
+                if is_reasoning {
                     self.shown.end_reasoning();
-                    self.shown.add_reasoning(&text);
                 }
             }
+            Read::Broken { problem } => self.fail(problem),
+            Read::Text | Read::More | Read::Block { .. } | Read::Body { .. } => return Step::Text,
         }
+        Step::Done
     }
 
     fn fail(&mut self, problem: String) {
