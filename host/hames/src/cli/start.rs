@@ -96,7 +96,11 @@ impl Start {
         self.usable_policy()?;
         let (approver, desk) = self.approver();
         let choice = crate::provider::choose(&self.settings).await?;
-        let builder = self.builder().provider(choice.provider, choice.model).approver(approver);
+        let mut builder = self.builder();
+        if let Some(summarizer) = crate::provider::choose_summarizer(&self.settings, &choice).await? {
+            builder = builder.summarizer(summarizer);
+        }
+        let builder = builder.provider(choice.provider, choice.model).approver(approver);
         let harness = Box::pin(builder.build()).await?;
         self.show_problems(harness.problems());
         if self.settings.paths.bundle_dir.is_none() {

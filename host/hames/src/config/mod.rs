@@ -14,6 +14,7 @@ mod policy;
 mod raw;
 mod secret;
 mod settings;
+mod summarizer;
 mod workspace;
 
 pub use environment::Environment;
@@ -26,6 +27,7 @@ pub use policy::{Admission, PluginPolicy, Policy, Secrets};
 pub use raw::ApproveMode;
 pub use secret::Secret;
 pub use settings::{Origin, Overrides, PluginSettings, ProviderSettings, Settings, Sourced};
+pub use summarizer::{ResultSettings, SummarizerSettings};
 
 #[cfg(test)]
 mod tests;

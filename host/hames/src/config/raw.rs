@@ -9,6 +9,7 @@ use serde::de::{self, MapAccess, Visitor};
 use toml::Spanned;
 
 use super::models::{DialectSetting, ModelSettings};
+use super::summarizer::{RawResults, RawSummarizer};
 
 /// Who answers when policy says `ask`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
@@ -50,6 +51,8 @@ pub(super) struct RawConfig {
     pub(super) providers: BTreeMap<String, RawProvider>,
     pub(super) limits: RawLimits,
     pub(super) plugins: RawPlugins,
+    pub(super) summarizer: RawSummarizer,
+    pub(super) results: RawResults,
     /// How the wasm engine is set up.
     pub(super) engine: Option<hames_wasm::EngineOptions>,
 }

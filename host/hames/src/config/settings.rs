@@ -12,6 +12,7 @@ use super::limits::widen;
 use super::models::{DialectSetting, SpeechSettings};
 use super::raw::{ApproveMode, PluginLimits, RawConfig, RawProvider};
 use super::secret::{self, Secret};
+use super::summarizer::{ResultSettings, SummarizerSettings};
 use super::workspace::{self, WorkspaceConfig};
 use super::{Environment, Paths};
 
@@ -24,6 +25,8 @@ pub enum Origin {
     Variable(&'static str),
     /// The workspace's `hames.toml`.
     Workspace(PathBuf),
+    /// A table of the user's `hames.toml`.
+    Table(&'static str),
     /// The user's `hames.toml`.
     User(PathBuf),
     /// Built in.
@@ -33,7 +36,7 @@ pub enum Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Flag(name) | Self::Variable(name) => f.write_str(name),
+            Self::Flag(name) | Self::Variable(name) | Self::Table(name) => f.write_str(name),
             Self::Workspace(path) | Self::User(path) => write!(f, "{}", path.display()),
             Self::Default => f.write_str("default"),
         }
@@ -140,6 +143,10 @@ pub struct Settings {
     pub limit_origins: BTreeMap<&'static str, Origin>,
     /// Plugins.
     pub plugins: PluginSettings,
+    /// Who makes texts shorter.
+    pub summarizer: SummarizerSettings,
+    /// How much is kept of long results.
+    pub results: ResultSettings,
     /// How the wasm engine is set up.
     pub engine: hames_wasm::EngineOptions,
     /// Instructions that replace the built-in ones.
@@ -231,6 +238,8 @@ impl Settings {
                     .collect(),
                 limits: user.limits.plugin.over(&PluginLimits::default()),
             },
+            summarizer: user.summarizer.into(),
+            results: user.results.into(),
             engine: user.engine.unwrap_or_default(),
             system_prompt: prompt_file.as_deref().map(read_prompt).transpose()?,
             approve: approve(environment, overrides, user.approve, user_origin())?,

@@ -270,3 +270,27 @@ fn policy_rules_are_read() {
     let error = Policy::from_text("[tools]\nx = \"alow\"", Path::new("p.toml")).err().unwrap();
     assert_eq!(error.hint().unwrap(), "did you mean `allow`?");
 }
+
+#[test]
+fn a_summarizer_is_the_turns_own_model_unless_the_user_names_another() {
+    let home = Home::new();
+    let none = Overrides::default();
+    let settings = home.load(&[], &none).unwrap();
+    assert_eq!(settings.summarizer, SummarizerSettings::default());
+    assert!(settings.summarizer.enabled && settings.summarizer.model.is_none());
+    assert_eq!(settings.results.max_session_bytes, 512 * 1024 * 1024);
+    home.write(
+        "config/hames.toml",
+        "[summarizer]\nmodel = \"small\"\nresults = false\n[results]\nmax_session_bytes = 7\n",
+    );
+    let settings = home.load(&[], &none).unwrap();
+    let expected = SummarizerSettings {
+        model: Some("small".to_owned()),
+        results: false,
+        ..SummarizerSettings::default()
+    };
+    assert_eq!((settings.summarizer, settings.results.max_session_bytes), (expected, 7));
+    home.write("work/hames.toml", "[summarizer]\nprovider = \"elsewhere\"\n");
+    let (message, hint) = home.error();
+    assert!(message.contains("`summarizer`"), "{message} {hint:?}");
+}

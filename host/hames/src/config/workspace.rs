@@ -28,8 +28,17 @@ pub(super) struct WorkspacePlugins {
 }
 
 /// Keys of the user's file that carry authority. Tables of plugins are among them, see below.
-const AUTHORITY: [&str; 7] =
-    ["system_prompt", "approve", "providers", "engine", "plugins.dirs", "plugins.enabled", "limits.plugin"];
+const AUTHORITY: [&str; 9] = [
+    "system_prompt",
+    "approve",
+    "providers",
+    "engine",
+    "summarizer",
+    "results",
+    "plugins.dirs",
+    "plugins.enabled",
+    "limits.plugin",
+];
 
 /// Above this no person wrote it.
 const MAX_BYTES: u64 = 1024 * 1024;

@@ -9,6 +9,7 @@ use hames_core::gate::{ActionWindow, Approver, Capabilities, Gate, HourWindow, N
 use hames_core::provider::Provider;
 use hames_core::registry::Registry;
 use hames_core::results::{ReadResult, ResultStore};
+use hames_core::summarizer::Summarizer;
 use hames_core::tool::Tool;
 use hames_core::turn::{Engine, EngineParts};
 use hames_core::types::{DialectChoice, Notation, TurnLimits};
@@ -18,11 +19,14 @@ use hames_wasm::{
 };
 
 use super::plugins::{self, LoadedPlugin, Loader, PluginProblem};
+use super::summarizer::Summaries;
 use super::{Harness, Inner, unmatched};
 use crate::clock::SystemClock;
 use crate::config::{Environment, PluginSettings, Policy, Settings, SpeechSettings};
 use crate::error::HarnessError;
-use crate::session::{FileActionWindow, FileResultStore, SessionStore, make_private_dir};
+use crate::session::{
+    DEFAULT_MAX_SESSION_BYTES, FileActionWindow, FileResultStore, SessionStore, make_private_dir,
+};
 
 /// The instructions of an agent that was given none.
 const SYSTEM_PROMPT: &str = include_str!("prompts/system.md");
@@ -50,6 +54,8 @@ pub struct HarnessBuilder {
     environment: Environment,
     private_dirs: Vec<PathBuf>,
     protected_files: Vec<PathBuf>,
+    summaries: Summaries,
+    max_session_result_bytes: u64,
 }
 
 impl HarnessBuilder {
@@ -76,6 +82,8 @@ impl HarnessBuilder {
             environment: Environment::default(),
             private_dirs: Vec::new(),
             protected_files: Vec::new(),
+            summaries: Summaries::default(),
+            max_session_result_bytes: DEFAULT_MAX_SESSION_BYTES,
         }
     }
 
@@ -92,6 +100,8 @@ impl HarnessBuilder {
         self.plugin_dirs = settings.plugin_dirs();
         self.plugin_settings = settings.plugins.clone();
         self.engine_options = settings.engine.clone();
+        self.summaries.settings = settings.summarizer.clone();
+        self.max_session_result_bytes = settings.results.max_session_bytes;
         self.environment = settings.environment().clone();
         self.private_dirs = vec![paths.config_dir.clone(), paths.cache_dir.clone(), paths.state_dir.clone()];
         self.protected_files = settings.steering_files.clone();
@@ -135,6 +145,13 @@ impl HarnessBuilder {
     #[must_use]
     pub fn notation(mut self, notation: Notation) -> Self {
         self.notation = Some(notation);
+        self
+    }
+
+    /// Who makes histories and long results shorter. Default: the provider's own model, and for histories only.
+    #[must_use]
+    pub fn summarizer(mut self, summarizer: Arc<dyn Summarizer>) -> Self {
+        self.summaries.given = Some(summarizer);
         self
     }
 
@@ -227,6 +244,7 @@ impl HarnessBuilder {
         parts.registry = registry;
         parts.limits = self.limits;
         parts.results = results;
+        self.summaries.put_into(&mut parts);
         let engine = Engine::new(parts);
         let sessions = self.state_dir.as_ref().map(|dir| SessionStore::new(dir.join("sessions"), clock));
         let facts = BTreeMap::from([
@@ -327,7 +345,7 @@ impl HarnessBuilder {
 
     fn results(&self) -> Option<Arc<dyn ResultStore>> {
         let dir = self.state_dir.as_ref()?.join("results");
-        Some(Arc::new(FileResultStore::new(dir)))
+        Some(Arc::new(FileResultStore::new(dir).max_session_bytes(self.max_session_result_bytes)))
     }
 
     fn actions(&self) -> Arc<dyn ActionWindow> {

@@ -6,6 +6,7 @@
 mod builder;
 mod memory;
 pub mod plugins;
+mod summarizer;
 mod turn;
 mod unmatched;
 

@@ -3,6 +3,8 @@
 //!
 //! Turns [`Settings`] into a provider of `hames-providers`. Nothing is contacted unless nothing at all was chosen.
 
+mod summarizer;
+
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,6 +16,8 @@ use hames_providers::detect::{
 use hames_providers::openai_chat::{OpenAiChat, OpenAiChatOptions};
 use hames_providers::recorded::{ProviderFile, ProviderFileError, Recorded};
 use hames_providers::{ApiKey, ProviderConfigError};
+
+pub use summarizer::choose_summarizer;
 
 use crate::config::{ConfigError, Settings};
 

@@ -23,10 +23,11 @@ use hames_core::types::SessionId;
 
 pub use actions::FileActionWindow;
 pub use list::SessionSummary;
-pub use results::{DEFAULT_MAX_SESSION_BYTES, FileResultStore};
+pub use results::FileResultStore;
 pub use write::FileTranscript;
 
 pub(crate) use id::new_session_id;
+pub(crate) use results::DEFAULT_MAX_SESSION_BYTES;
 
 /// Why a session could not be made, found or opened.
 #[derive(Debug, thiserror::Error)]

@@ -15,7 +15,7 @@ use hames_core::types::{CallId, SessionId};
 use super::{id, make_private_dir};
 
 /// Bytes that the results of one session may have together: a turn that makes more has lost its way.
-pub const DEFAULT_MAX_SESSION_BYTES: u64 = 512 * 1024 * 1024;
+pub(crate) const DEFAULT_MAX_SESSION_BYTES: u64 = 512 * 1024 * 1024;
 
 /// Digits of a handle: 40 bits, so that the results of a session hardly ever share one. Those that do get longer ones.
 const HANDLE_DIGITS: usize = 10;
