@@ -102,7 +102,11 @@ impl Dialect for TextDialect {
                 Message::Assistant(reply) => sent.push(match &reply.written {
                     Some(written) => Arc::new(Message::Assistant(AssistantMessage {
                         text: written.clone(),
-                        reasoning: reply.reasoning.clone(),
+                        // What was read from the text still stands in it.
+                        reasoning: reply
+                            .reasoning
+                            .clone()
+                            .filter(|reasoning| !written.contains(reasoning.as_str())),
                         ..AssistantMessage::default()
                     })),
                     None if reply.calls.is_empty() => Arc::clone(message),
