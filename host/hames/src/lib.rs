@@ -43,6 +43,7 @@ mod error;
 pub mod harness;
 pub mod provider;
 pub mod session;
+pub mod spend;
 mod words;
 
 pub use error::HarnessError;

@@ -10,7 +10,9 @@
 pub mod detect;
 mod http;
 mod models;
+
 pub mod openai_chat;
+mod rates;
 pub mod recorded;
 mod sse;
 

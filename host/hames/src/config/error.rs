@@ -121,7 +121,9 @@ pub(super) fn parse<T: serde::de::DeserializeOwned>(file: &Path, text: &str) -> 
             return ConfigError::Parse { place, message, nearest: None };
         }
         if !is_unknown_key && !message.starts_with("unknown variant") {
-            return ConfigError::Parse { place, message: lower_first(message), nearest: None };
+            let key = key_before(text, start).map(|key| format!("`{key}`: ")).unwrap_or_default();
+            let message = format!("{key}{}", lower_first(message));
+            return ConfigError::Parse { place, message, nearest: None };
         }
         let expected: Vec<&str> = expected.collect();
         let nearest = nearest_name(unknown, &expected).map(str::to_owned);
@@ -135,6 +137,13 @@ pub(super) fn parse<T: serde::de::DeserializeOwned>(file: &Path, text: &str) -> 
         let message = format!("{what} `{unknown}`, known here: {known}");
         ConfigError::Parse { place, message, nearest }
     })
+}
+
+/// The key whose value stands at `start`, if it is on the same line.
+fn key_before(text: &str, start: usize) -> Option<&str> {
+    let line = text.get(..start)?.rsplit('\n').next()?;
+    let key = line.trim_end().strip_suffix('=')?.rsplit(['{', ',']).next()?.trim();
+    (!key.is_empty()).then_some(key)
 }
 
 /// Where `key` is set in the table whose header stands at `start`; `None` if the key itself stands there.

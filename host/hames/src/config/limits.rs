@@ -17,6 +17,8 @@ macro_rules! for_each_limit {
         $apply!(max_iterations, plain);
         $apply!(max_tokens, optional);
         $apply!(max_cost_microdollars, optional);
+        $apply!(max_session_cost_microdollars, optional);
+        $apply!(max_day_cost_microdollars, optional);
         $apply!(max_elapsed_ms, plain);
         $apply!(max_result_bytes, plain);
         $apply!(provider_idle_ms, plain);

@@ -11,6 +11,7 @@ mod models;
 mod paths;
 mod pins;
 mod policy;
+mod prices;
 mod raw;
 mod secret;
 mod settings;

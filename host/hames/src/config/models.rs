@@ -9,7 +9,9 @@ use std::path::PathBuf;
 use hames_core::provider::ModelFacts;
 use hames_core::types::{DialectChoice, DialectKind, Notation};
 use serde::Deserialize;
+use toml::Spanned;
 
+use super::prices::Price;
 use super::raw::RawConfig;
 use super::{Origin, Overrides, Sourced};
 
@@ -51,6 +53,10 @@ pub struct ModelSettings {
     pub context_tokens: Option<u64>,
     /// Its server opens the thinking block itself and leaves the end of it in the text.
     pub prefilled_think: Option<bool>,
+    pub(super) input_usd_per_million: Option<Spanned<Price>>,
+    pub(super) output_usd_per_million: Option<Spanned<Price>>,
+    pub(super) cached_read_usd_per_million: Option<Spanned<Price>>,
+    pub(super) cached_write_usd_per_million: Option<Spanned<Price>>,
 }
 
 /// Everything that was said about models.
@@ -106,11 +112,16 @@ impl SpeechSettings {
     /// The table that speaks of `model`: the one with the longest prefix, whatever the case and with or without a vendor
     /// in front.
     pub fn model(&self, model: &str) -> Option<(&str, &ModelSettings)> {
+        self.longest(model, |_| true)
+    }
+
+    /// The same, of those tables that say what is looked for.
+    fn longest(&self, model: &str, says: fn(&ModelSettings) -> bool) -> Option<(&str, &ModelSettings)> {
         let whole = model.to_ascii_lowercase();
         let name = whole.rsplit('/').next().unwrap_or(&whole);
-        let known = self.models.iter().filter(|(prefix, _)| {
+        let known = self.models.iter().filter(|(prefix, settings)| {
             let prefix = prefix.to_ascii_lowercase();
-            name.starts_with(&prefix) || whole.starts_with(&prefix)
+            says(settings) && (name.starts_with(&prefix) || whole.starts_with(&prefix))
         });
         known.max_by_key(|(prefix, _)| prefix.len()).map(|(prefix, settings)| (prefix.as_str(), settings))
     }
@@ -118,12 +129,20 @@ impl SpeechSettings {
     /// What is known about `model`, with the user's word over `known`.
     pub fn facts(&self, model: &str, known: ModelFacts) -> ModelFacts {
         let Some((_, settings)) = self.model(model) else { return known };
+        let priced = self.longest(model, |settings| settings.rate().is_some());
+        let rate = priced.and_then(|(_, settings)| settings.rate());
+        // Prices that are all 0 make a free model; others make even a local one cost something.
+        let is_free = rate.map_or(known.is_free, |rate| {
+            [rate.input, rate.output, rate.cached_read, rate.cached_write] == [0; 4]
+        });
         let dialect = match settings.dialect.map(DialectChoice::from) {
             Some(DialectChoice::Fixed(kind)) => Some(kind),
             Some(DialectChoice::Auto) | None => known.dialect,
         };
         ModelFacts {
             context_tokens: settings.context_tokens.or(known.context_tokens),
+            is_free,
+            rate: rate.or(known.rate),
             dialect,
             notation: settings.notation.or(known.notation),
             is_prefilled_think: settings.prefilled_think.unwrap_or(known.is_prefilled_think),

@@ -76,6 +76,8 @@ pub(super) struct RawLimits {
     pub(super) max_iterations: Option<Spanned<u32>>,
     pub(super) max_tokens: Option<Spanned<u64>>,
     pub(super) max_cost_microdollars: Option<Spanned<u64>>,
+    pub(super) max_session_cost_microdollars: Option<Spanned<u64>>,
+    pub(super) max_day_cost_microdollars: Option<Spanned<u64>>,
     pub(super) max_elapsed_ms: Option<Spanned<u64>>,
     pub(super) max_result_bytes: Option<Spanned<usize>>,
     pub(super) provider_idle_ms: Option<Spanned<u64>>,

@@ -170,15 +170,18 @@ impl Settings {
             overrides.config.as_ref().map_or(paths.config_dir.join("hames.toml"), |path| here.join(path));
         let workspace_file = workspace.join("hames.toml");
 
-        let user: RawConfig = match read_optional(&user_file)? {
-            Some(text) => parse(&user_file, &text)?,
+        let user_text = match read_optional(&user_file)? {
             None if overrides.config.is_some() => return Err(absent(&user_file)),
-            None => RawConfig::default(),
+            text => text.unwrap_or_default(),
         };
+        let user: RawConfig = parse(&user_file, &user_text)?;
         // A workspace that is the folder of the user's own file (say, `~/.config/hames`) is not read twice.
         let from_workspace =
             if workspace_file == user_file { None } else { workspace::read(&workspace_file, &user_file)? };
 
+        for (prefix, model) in &user.models {
+            model.check_prices(prefix, &user_file, &user_text)?;
+        }
         let speech = SpeechSettings::new(overrides, &user, user_file.clone());
         let mut limits = TurnLimits::default();
         let mut limit_origins = BTreeMap::new();

@@ -294,3 +294,80 @@ fn a_summarizer_is_the_turns_own_model_unless_the_user_names_another() {
     let (message, hint) = home.error();
     assert!(message.contains("`summarizer`"), "{message} {hint:?}");
 }
+
+#[test]
+fn a_limit_that_is_no_number_is_named_with_its_place() {
+    let home = Home::new();
+    for key in [
+        "max_cost_microdollars",
+        "max_session_cost_microdollars",
+        "max_day_cost_microdollars",
+        "max_turn_result_bytes",
+        "max_hook_ms",
+    ] {
+        for value in ["-1", "1.5", "nan", "inf", "\"9\"", "true", "1e3", "99999999999999999999"] {
+            home.write("config/hames.toml", &format!("[limits]\n  {key} = {value}\n"));
+            let (message, _) = home.error();
+            let start = format!("~/config/hames.toml:2:{}: `{key}`: ", 6 + key.len());
+            assert!(message.starts_with(&start), "{value}: {message}");
+        }
+        home.write("config/hames.toml", &format!("limits = {{ max_iterations = 3, {key} = -1 }}\n"));
+        assert!(home.error().0.contains(&format!("`{key}`: ")), "{}", home.error().0);
+    }
+    home.write(
+        "config/hames.toml",
+        "[limits]\nmax_session_cost_microdollars = 7\nmax_day_cost_microdollars = 9\nmax_hook_ms = 1\n",
+    );
+    home.write("work/hames.toml", "[limits]\nmax_day_cost_microdollars = 8\n");
+    let limits = home.load(&[], &Overrides::default()).unwrap().limits;
+    let told = (limits.max_session_cost_microdollars, limits.max_day_cost_microdollars, limits.max_hook_ms);
+    assert_eq!(told, (Some(7), Some(8), 1));
+    home.write("work/hames.toml", "[limits]\nmax_day_cost_microdollars = 10\n");
+    assert!(home.error().0.contains("`limits.max_day_cost_microdollars` above the user's"));
+}
+
+#[test]
+fn prices_of_models_are_checked_and_the_longest_prefix_wins() {
+    use hames_core::provider::ModelFacts;
+    use hames_core::types::Rate;
+
+    let home = Home::new();
+    for value in ["nan", "inf", "-inf", "-0.01", "1000001", "1e300", "\"1\"", "true"] {
+        home.write(
+            "config/hames.toml",
+            &format!("[models.\"m\"]\ninput_usd_per_million = 1\noutput_usd_per_million = {value}\n"),
+        );
+        let (message, _) = home.error();
+        assert!(
+            message.starts_with("~/config/hames.toml:3:26: `output_usd_per_million`: "),
+            "{value}: {message}"
+        );
+    }
+    home.write("config/hames.toml", "[models.\"m\"]\ncached_read_usd_per_million = 1\n");
+    assert_eq!(
+        home.error().0,
+        "~/config/hames.toml:2:31: [models.\"m\"] has no `input_usd_per_million` and no `output_usd_per_million`"
+    );
+    home.write("config/hames.toml", "[models.\"m\"]\ninput_usd = 1\n");
+    assert!(home.error().0.contains("hames.toml:2:1: unknown key `input_usd`"), "{}", home.error().0);
+
+    home.write(
+        "config/hames.toml",
+        "[models.\"qwen\"]\ninput_usd_per_million = 0.15\noutput_usd_per_million = 2\n\
+         [models.\"Qwen3-big\"]\ninput_usd_per_million = 1\noutput_usd_per_million = 0.0000001\n\
+         cached_read_usd_per_million = 0.07\ncached_write_usd_per_million = 1.25\n\
+         [models.\"mine/local\"]\ninput_usd_per_million = 0\noutput_usd_per_million = 0\n",
+    );
+    let speech = home.load(&[], &Overrides::default()).unwrap().speech;
+    let known = ModelFacts { context_tokens: Some(5), is_free: true, ..ModelFacts::default() };
+    let rate = |input, output, cached_read, cached_write| Rate { input, output, cached_read, cached_write };
+    let priced = |rate| ModelFacts { is_free: false, rate: Some(rate), ..known };
+    assert_eq!(speech.facts("qwen3:8b", known), priced(rate(150_000, 2_000_000, 150_000, 150_000)));
+    assert_eq!(speech.facts("vendor/qwen3-BIG-1", known), priced(rate(1_000_000, 1, 70_000, 1_250_000)));
+    let free = ModelFacts { is_free: true, rate: Some(rate(0, 0, 0, 0)), ..ModelFacts::default() };
+    assert_eq!(speech.facts("mine/local-7b", ModelFacts::default()), free);
+    assert_eq!(speech.facts("other", known), known);
+
+    home.write("work/hames.toml", "[models.\"qwen\"]\ninput_usd_per_million = 0\n");
+    assert!(home.error().0.contains("`models` may not be set by a workspace"));
+}

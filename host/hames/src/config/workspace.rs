@@ -28,10 +28,11 @@ pub(super) struct WorkspacePlugins {
 }
 
 /// Keys of the user's file that carry authority. Tables of plugins are among them, see below.
-const AUTHORITY: [&str; 9] = [
+const AUTHORITY: [&str; 10] = [
     "system_prompt",
     "approve",
     "providers",
+    "models",
     "engine",
     "summarizer",
     "results",

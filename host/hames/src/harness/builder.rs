@@ -9,6 +9,7 @@ use hames_core::gate::{ActionWindow, Approver, Capabilities, Gate, HourWindow, N
 use hames_core::provider::Provider;
 use hames_core::registry::Registry;
 use hames_core::results::{ReadResult, ResultStore};
+use hames_core::spend::{MemorySpendBook, SpendBook};
 use hames_core::summarizer::Summarizer;
 use hames_core::tool::Tool;
 use hames_core::turn::{Engine, EngineParts};
@@ -27,6 +28,7 @@ use crate::error::HarnessError;
 use crate::session::{
     DEFAULT_MAX_SESSION_BYTES, FileActionWindow, FileResultStore, SessionStore, make_private_dir,
 };
+use crate::spend::FileSpendBook;
 
 /// The instructions of an agent that was given none.
 const SYSTEM_PROMPT: &str = include_str!("prompts/system.md");
@@ -239,6 +241,7 @@ impl HarnessBuilder {
         parts.dialect = dialect.unwrap_or_default();
         parts.notation = notation;
         parts.parses_tagged_text = self.speech.parses_tagged_text;
+        parts.spend = Some(self.spend());
         parts.max_output_tokens = self.max_output_tokens;
         parts.system_prompt = Some(self.system_prompt.trim_end().to_owned());
         parts.registry = registry;
@@ -352,6 +355,14 @@ impl HarnessBuilder {
         match &self.state_dir {
             Some(dir) => Arc::new(FileActionWindow::new(dir.join("actions"))),
             None => Arc::new(HourWindow::default()),
+        }
+    }
+
+    /// Caps per day hold for this process alone where nothing is kept on disk.
+    fn spend(&self) -> Arc<dyn SpendBook> {
+        match &self.state_dir {
+            Some(dir) => Arc::new(FileSpendBook::new(dir.join("spend"))),
+            None => Arc::new(MemorySpendBook::default()),
         }
     }
 

@@ -22,6 +22,7 @@ use encode::{RequestEncoder, RequestStyle};
 
 use crate::http::{ApiKey, Endpoint, HttpOptions, ProviderConfigError};
 use crate::models::ModelTable;
+use crate::rates::RateTable;
 
 /// Under which name a server wants the upper bound of the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -79,6 +80,7 @@ pub struct OpenAiChat {
     endpoint: Arc<Endpoint>,
     encoder: RequestEncoder,
     models: ModelTable,
+    rates: RateTable,
 }
 
 impl OpenAiChat {
@@ -101,6 +103,7 @@ impl OpenAiChat {
             endpoint: Arc::new(endpoint),
             encoder: RequestEncoder::new(style),
             models: ModelTable::built_in(),
+            rates: RateTable::built_in(),
         })
     }
 }
@@ -119,6 +122,7 @@ impl Provider for OpenAiChat {
             is_free: is_local || model.ends_with(":free"),
             dialect: if is_local { self.models.local_dialect(model) } else { None },
             notation: self.models.notation(model),
+            rate: self.rates.rate(self.endpoint.base_url(), model),
             ..ModelFacts::default()
         }
     }

@@ -68,12 +68,16 @@ fn count(value: &Value, places: &[&str]) -> Option<u64> {
     })
 }
 
+/// No call costs a billion dollars.
+const MAX_CHARGE_DOLLARS: f64 = 1e9;
+
 /// OpenRouter (`cost`, US dollars) and Perplexity (`cost.total_cost`). A negative or absurd charge is not believed.
 fn charge(value: &Value) -> Option<u64> {
     let cost = value.get("cost")?;
     let dollars = cost.as_f64().or_else(|| cost.get("total_cost")?.as_f64())?;
-    let microdollars = (dollars * 1e6).round();
-    (microdollars.is_finite() && (0.0..1e15).contains(&microdollars)).then_some(microdollars as u64)
+    // Before rounding: a tiny negative number would become 0, which is a charge.
+    let is_charge = dollars.is_finite() && (0.0..MAX_CHARGE_DOLLARS).contains(&dollars);
+    is_charge.then(|| (dollars * 1e6).round() as u64)
 }
 
 #[cfg(test)]
@@ -122,8 +126,41 @@ mod tests {
         assert_eq!(charged("0.001209"), Some(1209));
         assert_eq!(charged("0"), Some(0));
         assert_eq!(charged(r#"{"total_cost":0.5}"#), Some(500_000));
-        for cost in ["-1", "null", r#""free""#, "1e300"] {
+        for cost in ["-1", "-1e-9", "null", r#""free""#, r#""0.5""#, "1e300", "[1]", "{}", "true"] {
             assert_eq!(charged(cost), None, "{cost}");
+        }
+        // What is no JSON number at all takes the usage with it.
+        for cost in ["NaN", "Infinity", "1e999"] {
+            let raw = format!(r#"{{"prompt_tokens":1,"completion_tokens":1,"cost":{cost}}}"#);
+            assert_eq!(parse_usage(&raw), None, "{cost}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_number_makes_a_charge_that_it_is_not(dollars: f64) {
+            let charge = charge(&serde_json::json!({ "cost": dollars }));
+            if (0.0..1e9).contains(&dollars) {
+                let expected = dollars * 1e6;
+                let charge = charge.unwrap_or_default() as f64;
+                proptest::prop_assert!((charge - expected).abs() <= 0.5 + expected * 1e-9);
+            } else {
+                proptest::prop_assert_eq!(charge, None);
+            }
+        }
+
+        #[test]
+        fn a_part_is_never_more_than_the_whole(input: u64, output: u64, cached: u64, written: u64, reasoning: u64) {
+            let raw = serde_json::json!({
+                "prompt_tokens": input, "completion_tokens": output,
+                "prompt_tokens_details": { "cached_tokens": cached, "cache_write_tokens": written },
+                "completion_tokens_details": { "reasoning_tokens": reasoning },
+            });
+            let usage = parse_usage(&raw.to_string()).unwrap_or_default();
+            let parts = usage.cached_read_tokens.checked_add(usage.cached_write_tokens);
+            proptest::prop_assert!(parts.is_some_and(|parts| parts <= usage.input_tokens));
+            proptest::prop_assert!(usage.reasoning_tokens <= usage.output_tokens);
+            proptest::prop_assert_eq!(usage.charged_microdollars, None);
         }
     }
 }
