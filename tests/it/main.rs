@@ -12,6 +12,7 @@
 mod architecture;
 mod cli;
 mod config;
+mod cost;
 mod kill;
 mod live;
 mod policy;

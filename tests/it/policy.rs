@@ -223,3 +223,29 @@ fn the_action_budget_holds_over_runs() {
         assert_eq!(home.path(&format!("work/{number}.txt")).exists(), status == 0);
     }
 }
+
+#[test]
+fn the_variable_overrides_the_policys_action_budget() {
+    let home = Home::new();
+    home.write(
+        "config/policy.toml",
+        "[tools]\nwrite_file = \"allow\"\n[autonomy]\nmax_actions_per_hour = 9\n",
+    );
+    let call = r#"{ name = "write_file", arguments = { path = "a.txt", content = "x" } }"#;
+    let recorded = home.recording(&format!(
+        "[[exchange]]\nreply = {{ calls = [{call}, {call}] }}\n[[exchange]]\nreply = {{ text = \"done\" }}\n"
+    ));
+    let stamps = || home.read("state/actions").lines().count();
+    let run = |max: &str| {
+        let mut command = home.command(["run", &recorded, "write"]);
+        crate::program::ran(command.env("HAMES_MAX_ACTIONS_PER_HOUR", max))
+    };
+    let ran = run("1");
+    assert_eq!((ran.status, stamps()), (0, 1), "{}", ran.text());
+    assert!(ran.stderr.contains("autonomy.max_actions_per_hour"), "{}", ran.text());
+    // The refused call was not counted, and the one that ran still is, in the next process.
+    run("1");
+    assert_eq!(stamps(), 1);
+    run("2");
+    assert_eq!(stamps(), 2);
+}

@@ -84,6 +84,8 @@ pub(super) enum Command {
     /// Look at sessions on disk
     #[command(subcommand)]
     Session(SessionCommand),
+    /// Say what was spent, and what the caps leave
+    Cost(CostArgs),
     /// Look inside: how a model's reply is read
     #[command(subcommand)]
     Debug(DebugCommand),
@@ -104,6 +106,16 @@ pub(super) struct RunArgs {
 pub(super) struct ChatArgs {
     /// Go on with this session
     #[arg(long, value_name = "ID")]
+    pub(super) session: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CostArgs {
+    /// How many days to show, today included
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    pub(super) days: u32,
+    /// Show one session, turn by turn and call by call
+    #[arg(long, value_name = "ID", conflicts_with = "days")]
     pub(super) session: Option<String>,
 }
 

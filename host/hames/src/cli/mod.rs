@@ -8,6 +8,7 @@ mod approve;
 mod args;
 mod chat;
 mod console;
+mod cost;
 mod debug;
 mod doctor;
 mod drive;
@@ -76,6 +77,7 @@ async fn dispatch(cli: &Cli, environment: &Environment, console: &Console) -> Re
         Command::Plugin(command) => Box::pin(plugin::plugin(&start()?, command, &interrupts)).await,
         Command::Policy(command) => Box::pin(policy::policy(&start()?, command)).await,
         Command::Session(command) => session::session(&start()?, command),
+        Command::Cost(args) => cost::cost(&start()?, args),
         Command::Debug(command) => debug::debug(console, command, cli.shared.notation),
         Command::Doctor => Box::pin(doctor::doctor(&start()?)).await,
     }

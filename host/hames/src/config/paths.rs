@@ -44,6 +44,11 @@ impl Paths {
         self.state_dir.join("sessions")
     }
 
+    /// The folder of the spend book.
+    pub fn spend_dir(&self) -> PathBuf {
+        self.state_dir.join("spend")
+    }
+
     /// The folder of whole results, one folder per session below it.
     pub fn results_dir(&self) -> PathBuf {
         self.state_dir.join("results")
