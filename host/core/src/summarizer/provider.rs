@@ -34,6 +34,7 @@ const DEFAULT_IDLE_MS: u64 = 60_000;
 pub struct ProviderSummarizer {
     provider: Arc<dyn Provider>,
     model: String,
+    facts: Option<ModelFacts>,
     idle: Duration,
     no_tools: Arc<[Arc<ToolSpec>]>,
     requests: AtomicU64,
@@ -45,6 +46,7 @@ impl ProviderSummarizer {
         Self {
             provider,
             model: model.into(),
+            facts: None,
             idle: Duration::from_millis(DEFAULT_IDLE_MS),
             no_tools: Arc::from([]),
             requests: AtomicU64::new(0),
@@ -55,6 +57,13 @@ impl ProviderSummarizer {
     #[must_use]
     pub fn idle_ms(mut self, idle_ms: u64) -> Self {
         self.idle = Duration::from_millis(idle_ms);
+        self
+    }
+
+    /// What is known about the model, where that is more than the provider knows. Its price decides whether it may be asked.
+    #[must_use]
+    pub fn facts(mut self, facts: ModelFacts) -> Self {
+        self.facts = Some(facts);
         self
     }
 
@@ -92,7 +101,7 @@ impl Summarizer for ProviderSummarizer {
     }
 
     fn facts(&self) -> ModelFacts {
-        self.provider.facts(&self.model)
+        self.facts.unwrap_or_else(|| self.provider.facts(&self.model))
     }
 
     async fn summarize(&self, request: SummaryRequest<'_>) -> Result<Summary, ProviderError> {

@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use hames_core::clock::Clock;
-use hames_core::gate::{ActionWindow, Approver, Capabilities, Gate, HourWindow, NoApprover};
+use hames_core::gate::{Approver, Capabilities, Gate, NoApprover};
 use hames_core::provider::Provider;
 use hames_core::registry::Registry;
 use hames_core::results::{ReadResult, ResultStore};
-use hames_core::spend::{MemorySpendBook, SpendBook};
 use hames_core::summarizer::Summarizer;
 use hames_core::tool::Tool;
 use hames_core::turn::{Engine, EngineParts};
@@ -21,14 +20,11 @@ use hames_wasm::{
 
 use super::plugins::{self, LoadedPlugin, Loader, PluginProblem};
 use super::summarizer::Summaries;
-use super::{Harness, Inner, unmatched};
+use super::{Harness, Inner, state, unmatched};
 use crate::clock::SystemClock;
 use crate::config::{Environment, PluginSettings, Policy, Settings, SpeechSettings};
 use crate::error::HarnessError;
-use crate::session::{
-    DEFAULT_MAX_SESSION_BYTES, FileActionWindow, FileResultStore, SessionStore, make_private_dir,
-};
-use crate::spend::FileSpendBook;
+use crate::session::{DEFAULT_MAX_SESSION_BYTES, SessionStore, make_private_dir};
 
 /// The instructions of an agent that was given none.
 const SYSTEM_PROMPT: &str = include_str!("prompts/system.md");
@@ -241,7 +237,7 @@ impl HarnessBuilder {
         parts.dialect = dialect.unwrap_or_default();
         parts.notation = notation;
         parts.parses_tagged_text = self.speech.parses_tagged_text;
-        parts.spend = Some(self.spend());
+        parts.spend = Some(state::spend(self.state_dir.as_deref()));
         parts.max_output_tokens = self.max_output_tokens;
         parts.system_prompt = Some(self.system_prompt.trim_end().to_owned());
         parts.registry = registry;
@@ -293,12 +289,12 @@ impl HarnessBuilder {
 
     /// Tools and gate without a model: what `hames plugin call` needs.
     pub(crate) async fn toolbox(&self) -> Result<Toolbox, HarnessError> {
-        let results = self.results();
+        let results = state::results(self.state_dir.as_deref(), self.max_session_result_bytes);
         let loaded = self.load().await?;
         let gate = Gate::new(
             self.policy.calls.clone(),
             Arc::clone(&self.approver),
-            self.actions(),
+            state::actions(self.state_dir.as_deref()),
             self.policy.max_actions_per_hour,
         );
         let Loaded { plugins, mut problems, .. } = loaded;
@@ -344,26 +340,6 @@ impl HarnessBuilder {
             }
         }
         Ok(registry.build())
-    }
-
-    fn results(&self) -> Option<Arc<dyn ResultStore>> {
-        let dir = self.state_dir.as_ref()?.join("results");
-        Some(Arc::new(FileResultStore::new(dir).max_session_bytes(self.max_session_result_bytes)))
-    }
-
-    fn actions(&self) -> Arc<dyn ActionWindow> {
-        match &self.state_dir {
-            Some(dir) => Arc::new(FileActionWindow::new(dir.join("actions"))),
-            None => Arc::new(HourWindow::default()),
-        }
-    }
-
-    /// Caps per day hold for this process alone where nothing is kept on disk.
-    fn spend(&self) -> Arc<dyn SpendBook> {
-        match &self.state_dir {
-            Some(dir) => Arc::new(FileSpendBook::new(dir.join("spend"))),
-            None => Arc::new(MemorySpendBook::default()),
-        }
     }
 
     fn sources(

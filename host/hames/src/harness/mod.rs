@@ -6,6 +6,7 @@
 mod builder;
 mod memory;
 pub mod plugins;
+mod state;
 mod summarizer;
 mod turn;
 mod unmatched;

@@ -41,6 +41,6 @@ fn own(provider: &Arc<dyn Provider>, model: &str, parts: &EngineParts) -> Option
     if provider.id() == RECORDED {
         return None;
     }
-    let summarizer = ProviderSummarizer::new(Arc::clone(provider), model);
+    let summarizer = ProviderSummarizer::new(Arc::clone(provider), model).facts(parts.facts());
     Some(Arc::new(summarizer.idle_ms(parts.limits.provider_idle_ms)))
 }

@@ -33,6 +33,7 @@ pub async fn choose_summarizer(
             (choice.provider, choice.model)
         }
     };
-    let summarizer = ProviderSummarizer::new(provider, model);
+    let facts = settings.speech.facts(&model, provider.facts(&model));
+    let summarizer = ProviderSummarizer::new(provider, model).facts(facts);
     Ok(Some(Arc::new(summarizer.idle_ms(settings.limits.provider_idle_ms))))
 }
