@@ -61,9 +61,12 @@ impl<'a> Cursor<'a> {
         self.is_whole
     }
 
-    /// Goes back to an earlier place.
+    /// Goes back to an earlier place, or to the start of the character there.
     pub(super) fn back(&mut self, at: usize) {
         self.at = self.at.min(at);
+        while !self.text.is_char_boundary(self.at) {
+            self.at -= 1;
+        }
     }
 
     pub(super) fn peek(&self) -> Option<char> {

@@ -139,43 +139,51 @@ fn read(text: &str, context: &Context<'_>) -> Step<Read> {
 
 /// Reads the head and moves to the body. `false`: there is no `<|message|>` between them.
 fn head<'a>(cursor: &mut Cursor<'a>) -> Step<(Head<'a>, bool)> {
-    let start = cursor.at();
+    let mut start = cursor.at();
+    let mut inside = start;
     loop {
         cursor.take_while(|c| c != '<' && c != '{');
         let end = cursor.at();
         match cursor.peek() {
+            _ if end - start > MAX_HEAD_BYTES => break,
             None if cursor.is_whole() => break,
             None => return Err(Halt::More),
-            Some(_) if end - start > MAX_HEAD_BYTES => break,
             // The arguments of a call whose mark is missing.
             Some('{') if cursor.since(start).contains("to=") => break,
             Some('{') => cursor.skip(1),
             Some(_) if cursor.eat(MESSAGE)? => return Ok((Head::of(cursor.between(start, end))?, true)),
             Some(_) => {
                 let mut ahead = *cursor;
-                if ahead.eat_any(STOPS)?.is_some() && !is_doubled(cursor.between(start, end)) {
-                    break;
+                match ahead.eat_any(STOPS)? {
+                    // The mark that begins a message, written twice.
+                    Some(START) if cursor.between(inside, end).trim().is_empty() => {
+                        *cursor = ahead;
+                        (start, inside) = (end, cursor.at());
+                    }
+                    Some(_) => break,
+                    None => cursor.skip(1),
                 }
-                cursor.skip(1);
             }
         }
     }
+    let is_too_long = cursor.at() - start > MAX_HEAD_BYTES;
+    if is_too_long {
+        cursor.back(start + MAX_HEAD_BYTES);
+    }
     let written = cursor.since(start);
     let head = Head::of(written)?;
-    if head.recipient.is_none() {
-        // What follows the channel's name is the message.
-        let name = head.channel.filter(|word| CHANNELS.iter().any(|name| word.starts_with(name)));
-        let name =
-            name.and_then(|word| written.split_once(word).map(|(before, _)| before.len() + word.len()));
-        let token = written.split_once("|>").map(|(before, _)| before.len() + 2);
-        cursor.back(start + name.or(token).unwrap_or_default());
+    if head.recipient.is_some() {
+        return match cursor.peek() {
+            Some('{') if !is_too_long => Ok((head, false)),
+            _ => broken("the head of a message with a recipient does not end"),
+        };
     }
+    // What follows the channel's name is the message.
+    let name = head.channel.filter(|word| CHANNELS.iter().any(|name| word.starts_with(name)));
+    let name = name.and_then(|word| written.split_once(word).map(|(before, _)| before.len() + word.len()));
+    let token = written.split_once("|>").map(|(before, _)| before.len() + 2);
+    cursor.back(start + name.or(token).unwrap_or_default());
     Ok((head, false))
-}
-
-/// Nothing, or only the mark that begins a message: models write it twice.
-fn is_doubled(head: &str) -> bool {
-    head.replace(START, "").trim().is_empty()
 }
 
 /// Steps over a body.
@@ -212,4 +220,50 @@ fn call(cursor: &mut Cursor<'_>, head: &Head<'_>, has_mark: bool, context: &Cont
         }
     }
     Ok(item)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::notation::{ParseOptions, parser};
+    use crate::dialect::{Parsed, Piece, Tools};
+    use crate::provider::StopReason;
+    use crate::types::Notation;
+
+    fn read_in_pieces(text: &str, len: usize) -> (Vec<Piece>, Parsed) {
+        let tools: Tools = Vec::new().into();
+        let mut parser = parser(Notation::Harmony, &tools, ParseOptions::default());
+        let chars: Vec<char> = text.chars().collect();
+        let mut pieces = Vec::new();
+        for chunk in chars.chunks(len) {
+            pieces.extend(parser.push(&chunk.iter().collect::<String>()));
+        }
+        (pieces, parser.finish(&StopReason::End).1)
+    }
+
+    #[test]
+    fn bodies_are_shown_as_they_come() {
+        let text = "<|channel|>analysis<|message|>Hm, so.<|end|><|start|>assistant<|channel|>final<|message|>It is no";
+        let (pieces, _) = read_in_pieces(text, text.len());
+        let (reasoning, visible) =
+            (Piece::Reasoning("Hm, so.".to_owned()), Piece::Text("It is no".to_owned()));
+        assert_eq!(pieces, [reasoning, visible]);
+    }
+
+    #[test]
+    fn heads_without_end_are_read_alike_in_any_pieces() {
+        for text in [
+            format!("<|channel|>{}<|end|>", "ä".repeat(500)),
+            format!("<|channel|>commentary to=functions.x {}{{}}<|call|>", "ä".repeat(500)),
+            format!("{}assistant<|channel|>final<|message|>Hi.", "<|start|>\n".repeat(200)),
+            format!("<|channel|>{}to=functions.x<|message|>{{}}<|call|>", "{".repeat(500)),
+            "<|channel|>".repeat(300),
+        ] {
+            let whole = read_in_pieces(&text, text.len()).1;
+            for len in [1, 7, 64] {
+                assert_eq!(read_in_pieces(&text, len).1, whole, "{text}");
+            }
+            assert!(whole.calls.is_empty(), "{text}");
+        }
+    }
 }
