@@ -10,6 +10,9 @@ use crate::lenient::{self, Fault, Reading};
 /// So many bytes of words are waited through before a value, and after it before the end.
 const MAX_WORDS_BYTES: usize = 1024;
 
+/// The line of a fence inside the block is no longer than this.
+const MAX_INFO_BYTES: usize = 64;
+
 const SURPLUS: &str = "left out one closing bracket too many";
 const MISSING: &str = "closed brackets that were left open before the end of the block";
 const UNCLOSED: &str = "took the end of the text as the end of the call";
@@ -86,8 +89,13 @@ fn calls(reading: Reading, start: Start<'_>, context: &Context<'_>) -> Result<Ve
 fn first_value(text: &str, start: Start<'_>, context: &Context<'_>) -> Result<usize, Read> {
     let mut at = start.len + blanks(text, start.len);
     let mut rest = text.get(at..).unwrap_or_default();
-    if rest.starts_with('`') {
-        let Some(line) = rest.find('\n') else { return Err(too_short(start, context)) };
+    if "```".starts_with(rest) && !rest.is_empty() && !context.is_whole {
+        return Err(Read::More);
+    }
+    if rest.starts_with("```") {
+        let Some(line) = rest.find('\n').filter(|line| *line <= MAX_INFO_BYTES) else {
+            return Err(if rest.len() > MAX_INFO_BYTES { Read::Text } else { too_short(start, context) });
+        };
         at += line + 1;
         at += blanks(text, at);
         rest = text.get(at..).unwrap_or_default();

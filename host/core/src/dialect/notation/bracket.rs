@@ -24,7 +24,10 @@ impl NotationParser for Bracket {
 
     fn read(&self, text: &str, context: &Context<'_>) -> Read {
         if compare(text, CLOSE, true) == Match::Full {
-            return Read::Block { len: CLOSE.len(), items: Vec::new() };
+            return match context.calls {
+                0 => Read::Broken { problem: format!("there is a `{CLOSE}` but no `{OPEN}` before it") },
+                _ => Read::Block { len: CLOSE.len(), items: Vec::new() },
+            };
         }
         let opener = text.get(..OPEN.len()).unwrap_or(OPEN);
         body::read(text, Start { opener, len: OPEN.len(), tool: None, is_certain: false }, context)

@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use super::body::{self, Start};
+use super::parameters::{self, Breaks};
 use super::tags::{self, Tag};
 use super::{At, Context, Item, NotationParser, Opener, Read, fenced, json_call};
 use crate::types::ToolSpec;
@@ -24,6 +25,15 @@ const TAGS: &[&str] = &[
 /// Whether a tag of this name holds calls.
 pub(super) fn is_tag(name: &str) -> bool {
     TAGS.iter().any(|tag| tag.eq_ignore_ascii_case(name))
+}
+
+/// A closing tag at the start of a line without a block. After a call it is only one too many; alone it shows that a call was
+/// meant whose opening tag is missing.
+pub(super) fn left_over(name: &str, len: usize, context: &Context<'_>) -> Read {
+    match context.calls {
+        0 => Read::Broken { problem: format!("there is a `</{name}>` but no opening tag before it") },
+        _ => Read::Block { len, items: Vec::new() },
+    }
 }
 
 const fn opener(text: &'static str, at: At) -> Opener {
@@ -69,7 +79,7 @@ impl NotationParser for Hermes {
             return Read::Text;
         }
         if is_close {
-            return Read::Block { len, items: Vec::new() };
+            return left_over(&name, len, context);
         }
         let opener = text.get(..len).unwrap_or_default();
         let tool = tags::attribute(&attributes, &["name", "tool", "function"]);
@@ -89,6 +99,10 @@ impl NotationParser for Hermes {
             match tags::read(trimmed) {
                 Tag::Found { name, is_close: false, .. } if is_tag(&name) => {
                     return Read::Block { len: text.len() - trimmed.len(), items: Vec::new() };
+                }
+                // The elements of another notation between the tags of this one.
+                Tag::Found { name: inner, is_close: false, .. } if parameters::is_block(&name, &inner) => {
+                    return parameters::read(text, Breaks::Each, context);
                 }
                 Tag::Partial if !context.is_whole => return Read::More,
                 _ => {}

@@ -52,6 +52,14 @@ enum Stop {
     Broken(String),
 }
 
+/// Whether a block of [`read`] begins with a tag of the name `outer` and a tag of the name `inner` in it.
+pub(super) fn is_block(outer: &str, inner: &str) -> bool {
+    match is_one_of(outer, CALLS) {
+        true => is_one_of(inner, &[PARAMETER]),
+        false => is_one_of(inner, &["function"]),
+    }
+}
+
 /// Reads what may be a block at the start of `text`.
 pub(super) fn read(text: &str, breaks: Breaks, context: &Context<'_>) -> Read {
     let (name, is_close, len) = match tags::read(text) {
@@ -91,7 +99,7 @@ fn left_over(name: &str, len: usize, context: &Context<'_>) -> Read {
         };
     }
     match hermes::is_tag(local(name)) && context.is_line_start {
-        true => Read::Block { len, items: Vec::new() },
+        true => hermes::left_over(name, len, context),
         false => Read::Text,
     }
 }
@@ -168,7 +176,8 @@ impl Block<'_> {
         }
         let mut call = Arguments { tool, values: Map::new(), repairs: Vec::new() };
         let mut at = at + len;
-        while !is_empty {
+        let mut is_open = !is_empty;
+        while is_open {
             at += blanks(self.text, at);
             let rest = self.rest(at);
             let is_mention = call.values.is_empty() && !self.is_wrapped;
@@ -183,7 +192,7 @@ impl Block<'_> {
                 }
                 Tag::Found { name, is_close: true, len, .. } if is_one_of(&name, CALLS) => {
                     at += len;
-                    break;
+                    is_open = false;
                 }
                 Tag::Partial => return Err(self.unfinished(!call.values.is_empty())),
                 Tag::None if rest.starts_with('{') && call.values.is_empty() => {
@@ -293,16 +302,16 @@ impl Arguments<'_> {
 impl Breaks {
     /// The value without the line breaks that only lay it out.
     pub(super) fn without(self, value: &str) -> &str {
-        let begun = value.strip_prefix("\r\n").or_else(|| value.strip_prefix('\n'));
-        let ended = |value: &str| {
-            value.strip_suffix('\n').map(|value| value.len() - usize::from(value.ends_with('\r')))
+        let (line_break, begun) = match value.strip_prefix("\r\n") {
+            Some(inner) => ("\r\n", Some(inner)),
+            None => ("\n", value.strip_prefix('\n')),
         };
         match (self, begun) {
             (Self::Each, _) => {
                 let value = begun.unwrap_or(value);
-                value.get(..ended(value).unwrap_or(value.len())).unwrap_or(value)
+                value.strip_suffix(line_break).unwrap_or(value)
             }
-            (Self::Both, Some(inner)) => ended(inner).and_then(|end| inner.get(..end)).unwrap_or(value),
+            (Self::Both, Some(inner)) => inner.strip_suffix(line_break).unwrap_or(value),
             (Self::Both, None) => value,
         }
     }

@@ -1,5 +1,5 @@
 //! Regions of a reply that are never searched for calls: thinking, results that the model made up, declarations that it
-//! repeats. And the tokens with which a turn ends, which are no text.
+//! repeats, comments. And the tokens with which a turn ends, which are no text.
 
 /// What a region's content is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -7,8 +7,8 @@ pub(super) enum Content {
     Thinking,
     /// A tool's result, written by the model: made up.
     Result,
-    /// The tools as they were declared to the model.
-    Declaration,
+    /// The tools as they were declared to the model, or a comment: text that is only quoted.
+    Quoted,
 }
 
 /// A region between two tags.
@@ -41,8 +41,9 @@ pub(super) const REGIONS: &[Region] = &[
     region("<function_result>", "</function_result>", Content::Result),
     region("<function_results>", "</function_results>", Content::Result),
     region("[TOOL_RESULTS]", "[/TOOL_RESULTS]", Content::Result),
-    region("<tools>", "</tools>", Content::Declaration),
-    region("[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", Content::Declaration),
+    region("<tools>", "</tools>", Content::Quoted),
+    region("<!--", "-->", Content::Quoted),
+    region("[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", Content::Quoted),
 ];
 
 /// Tokens that end a turn. At the end of a reply they are left out.

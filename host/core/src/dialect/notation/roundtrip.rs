@@ -14,6 +14,9 @@ use crate::types::{Effect, Notation, ToolSpec};
 
 /// Notations with an object as JSON or as literals: any key, any value.
 const OF_OBJECTS: &[Notation] = &[
+    Notation::Hermes,
+    Notation::Fenced,
+    Notation::Bracket,
     Notation::Pythonic,
     Notation::Llama3Json,
     Notation::DeepSeek,
@@ -26,7 +29,14 @@ const OF_OBJECTS: &[Notation] = &[
 ];
 
 /// Notations with a slot of text for each argument, typed by the schema.
-const OF_SLOTS: &[Notation] = &[Notation::Glm, Notation::MiniMax];
+const OF_SLOTS: &[Notation] = &[
+    Notation::Glm,
+    Notation::MiniMax,
+    Notation::QwenXml,
+    Notation::AnthropicXml,
+    Notation::ClineXml,
+    Notation::BracketKv,
+];
 
 fn tools() -> Tools {
     let properties = json!({

@@ -1,6 +1,7 @@
 //! What the notation found: the items of a block, and bodies that are shown as they come.
 
-use super::{Item, Scanner, State, Step};
+use super::{Scanner, State, Step};
+use crate::dialect::notation::Item;
 use crate::dialect::notation::regions::{END_TOKENS, Match, first_match};
 use crate::dialect::notation::shown::is_blank;
 

@@ -21,7 +21,7 @@ impl Scanner {
                 self.shown.end_reasoning();
                 self.at = end;
             }
-            Content::Result | Content::Declaration => self.show_to(end),
+            Content::Result | Content::Quoted => self.show_to(end),
         }
         Step::Done
     }
@@ -30,7 +30,8 @@ impl Scanner {
     pub(super) fn region(&mut self, inside: Inside) -> Step {
         let rest = self.rest();
         let is_thinking = inside.region.content == Content::Thinking;
-        let is_tag = |b: u8| matches!(b, b'<' | b'[');
+        let close = inside.region.close.bytes().next();
+        let is_tag = |b: u8| matches!(b, b'<' | b'[') || Some(b) == close;
         let len = rest.bytes().position(is_tag).unwrap_or(rest.len());
         if len > 0 {
             self.pass(is_thinking, len);
