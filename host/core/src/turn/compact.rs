@@ -19,6 +19,8 @@ use crate::types::{CallId, CompactionTier, EventKind};
 
 /// What the summarizer may read where nothing is known about it: most models have four times as much.
 const UNKNOWN_SUMMARIZER_TOKENS: u64 = 32_768;
+/// Bytes of the instructions around the text.
+const PROMPT_BYTES: usize = 8 * 1024;
 
 impl Turn<'_> {
     /// Stubs, then summaries or markers, then whatever else may go, until the target is reached or nothing is left.
@@ -191,20 +193,20 @@ impl Turn<'_> {
         let max_bytes = usize::try_from(window_tokens.saturating_mul(2)).unwrap_or(usize::MAX);
         let text = text_within(&self.session.history, range, max_bytes);
         let max_bytes = window.summary_bytes();
+        let session_id = self.session.id.clone();
+        let request =
+            SummaryRequest { session_id: &session_id, task: SummaryTask::History, text: &text, max_bytes };
         let planned = PlannedCall {
             purpose: CallPurpose::Compaction,
             model: Some(summarizer.model().to_owned()),
             facts,
-            sent_bytes: u64::try_from(text.len()).unwrap_or(u64::MAX),
-            max_output_tokens: u32::try_from(max_bytes).ok(),
+            sent_bytes: u64::try_from(text.len() + PROMPT_BYTES).unwrap_or(u64::MAX),
+            max_output_tokens: Some(request.max_output_tokens()),
         };
         // Silent: a budget that has no room for a summary may have room for the turn's own call, which is asked next.
         let Ok(allowance) = self.allow(planned) else { return Ok(None) };
         let (tier, before_tokens) = (CompactionTier::Auto, self.count());
         self.voice.say(EventKind::CompactionStarted { tier, before_tokens });
-        let session_id = self.session.id.clone();
-        let request =
-            SummaryRequest { session_id: &session_id, task: SummaryTask::History, text: &text, max_bytes };
         let asked = self.fence.race(summarizer.summarize(request)).await;
         let unchanged = EventKind::CompactionFinished { tier, before_tokens, after_tokens: before_tokens };
         let problem = match asked {

@@ -19,6 +19,7 @@ mod finished;
 mod gate;
 mod guards;
 mod interrupts;
+mod long_session;
 mod money;
 mod properties;
 mod restore;
