@@ -93,7 +93,7 @@ fn read(text: &str, context: &Context<'_>) -> Step<(usize, Vec<Item>)> {
 fn bare(mut cursor: Cursor<'_>, context: &Context<'_>) -> Step<(usize, Vec<Item>)> {
     let mut intent = Intent::default();
     match list(&mut cursor, context, &mut intent) {
-        Err(Halt::Broken(_)) if !(intent.is_known && intent.has_key) => Err(Halt::Text),
+        Err(Halt::Broken(_)) if !(intent.is_known && intent.has_value) => Err(Halt::Text),
         // With no more text to come, the start of a list is a call that was cut off if it names a tool.
         Err(Halt::More) if context.is_whole && !intent.is_known => Err(Halt::Text),
         Err(halt) => Err(halt),
@@ -114,7 +114,8 @@ fn bare(mut cursor: Cursor<'_>, context: &Context<'_>) -> Step<(usize, Vec<Item>
 #[derive(Debug, Default)]
 struct Intent {
     is_known: bool,
-    has_key: bool,
+    /// A name with `=`, or a literal without one: prose has neither.
+    has_value: bool,
     has_position: bool,
 }
 
@@ -293,12 +294,13 @@ fn argument(
             return literal::unexpected(cursor, "a literal value");
         }
         *cursor = ahead;
-        intent.has_key = true;
+        intent.has_value = true;
         let value = literal::value(cursor, 0, repairs)?;
         return literal::insert(given, key.to_owned(), value);
     }
     intent.has_position = true;
     positional.push(literal::value(cursor, 0, repairs)?);
+    intent.has_value = true;
     Ok(())
 }
 
