@@ -239,7 +239,7 @@ fn any_stop() -> impl Strategy<Value = StopReason> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
     #[test]
     fn chunks_do_not_matter(
