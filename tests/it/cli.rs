@@ -216,3 +216,42 @@ fn a_server_that_answers_nonsense_fails_the_turn_and_keeps_the_session() {
     let id = home.sessions().remove(0);
     assert_eq!(home.transcript(&id).last().unwrap()["end"], "failed");
 }
+
+#[test]
+fn a_reply_is_read_as_a_turn_reads_it() {
+    let home = Home::new();
+    home.write(
+        "work/tools.json",
+        r#"[{"name": "read_file", "description": "reads", "parameters": {"type": "object",
+            "properties": {"path": {"type": "string"}, "limit": {"type": "integer"}}, "required": ["path"]}}]"#,
+    );
+    let parse = |notation: &str, reply: &str, more: &[&str]| {
+        home.write("work/reply.txt", reply);
+        let mut arguments =
+            vec!["debug", "parse", "--notation", notation, "--tools", "tools.json", "reply.txt"];
+        arguments.extend(more);
+        let ran = home.run(arguments);
+        assert_eq!((ran.status, ran.stderr.as_str()), (0, ""));
+        serde_json::from_str::<serde_json::Value>(&ran.stdout).expect("one JSON object")
+    };
+    let hermes = "Grüße.\n<tool_call>\n{\"name\": \"read_file\", \"arguments\": {\"path\": \"ä\", \"limit\": 2}}\n</tool_call>";
+    let read = serde_json::json!({"name": "read_file", "arguments": {"path": "ä", "limit": 2}});
+    for more in [&[][..], &["--chunk", "1"], &["--chunk", "7", "--finish", "tool_calls"]] {
+        let expected = serde_json::json!({"text": "Grüße.", "calls": [read], "error": null});
+        assert_eq!(parse("hermes", hermes, more), expected);
+        assert_eq!(parse("pformat", "Grüße.\n<tool_call>\nread_file[ä|2]\n</tool_call>", more), expected);
+    }
+    let cut = parse("hermes", &hermes[..hermes.len() - 20], &["--finish", "length"]);
+    assert_eq!(cut["calls"], serde_json::json!([]));
+    assert!(cut["error"].is_string(), "{cut}");
+    let thought = parse("hermes", &format!("{hermes}\n</think>\nNo."), &["--prefilled-think"]);
+    assert_eq!(thought, serde_json::json!({"text": "No.", "calls": [], "error": null}));
+
+    let ran = home.run(["debug", "parse", "--notation", "herms", "--tools", "tools.json", "reply.txt"]);
+    assert_eq!(ran.status, 1);
+    assert!(ran.stderr.contains("did you mean `hermes`?"), "{}", ran.stderr);
+    home.write("work/tools.json", "{}");
+    let ran = home.run(["debug", "parse", "--tools", "tools.json", "reply.txt"]);
+    assert_eq!(ran.status, 1);
+    assert!(ran.stderr.contains("hint: write [{"), "{}", ran.stderr);
+}

@@ -371,3 +371,76 @@ fn prices_of_models_are_checked_and_the_longest_prefix_wins() {
     home.write("work/hames.toml", "[models.\"qwen\"]\ninput_usd_per_million = 0\n");
     assert!(home.error().0.contains("`models` may not be set by a workspace"));
 }
+
+#[test]
+fn how_a_model_is_spoken_to_is_flag_provider_file_then_its_table() {
+    use hames_core::provider::ModelFacts;
+    use hames_core::types::{DialectKind, Notation};
+
+    let home = Home::new();
+    home.write(
+        "config/hames.toml",
+        "dialect = \"native\"\ndialect_fallback = true\n[providers.mine]\ndialect = \"auto\"\nnotation = \"fenced\"\n\
+         [models.qwen]\ndialect = \"xml\"\ncontext_tokens = 9000\nprefilled_think = true\n\
+         [models.\"Qwen3-Coder\"]\nnotation = \"qwen_xml\"\ndialect = \"pformat\"\n",
+    );
+    let speech = home.load(&[], &Overrides::default()).unwrap().speech;
+    assert_eq!(speech.dialect("other").map(|chosen| chosen.value), Some(DialectSetting::Native));
+    assert_eq!(speech.dialect("mine").map(|chosen| chosen.value), Some(DialectSetting::Auto));
+    assert_eq!(speech.notation("mine").map(|chosen| chosen.value), Some(Notation::Fenced));
+    assert_eq!(speech.notation("other"), None);
+    assert!(speech.parses_tagged_text);
+
+    let known = ModelFacts { notation: Some(Notation::Hermes), is_free: true, ..ModelFacts::default() };
+    let qwen = ModelFacts {
+        dialect: Some(DialectKind::Xml),
+        context_tokens: Some(9000),
+        is_prefilled_think: true,
+        ..known
+    };
+    assert_eq!(speech.facts("Qwen/Qwen2.5-7B", known), qwen);
+    let coder = speech.facts("qwen3-coder:30b", known);
+    assert_eq!((coder.dialect, coder.notation), (Some(DialectKind::PFormat), Some(Notation::QwenXml)));
+    assert_eq!(speech.facts("llama3", known), known);
+
+    let in_words = |speech: &SpeechSettings, provider: &str, model: &str| {
+        speech.in_words(provider, model, known).replace(&home.dir.path().display().to_string(), "~")
+    };
+    assert_eq!(
+        in_words(&speech, "mine", "qwen2.5"),
+        "xml (from [models.\"qwen\"] in ~/config/hames.toml), notation fenced (from ~/config/hames.toml)"
+    );
+    assert_eq!(
+        in_words(&speech, "other", "llama3"),
+        "native (from ~/config/hames.toml), calls in the text are read too: notation hermes (from what is known of \
+         `llama3`)"
+    );
+    let overrides = Overrides {
+        dialect: Some(DialectSetting::Xml),
+        notation: Some(Notation::Glm),
+        ..Overrides::default()
+    };
+    let speech = home.load(&[], &overrides).unwrap().speech;
+    assert_eq!(in_words(&speech, "mine", "x"), "xml (from --dialect), notation glm (from --notation)");
+}
+
+#[test]
+fn an_unknown_dialect_or_notation_is_named_with_its_place() {
+    for (text, expected, nearest) in [
+        ("dialect = \"nativ\"", "~/config/hames.toml:1:11: unknown value `nativ`", "native"),
+        ("notation = \"herms\"", "~/config/hames.toml:1:12: unknown value `herms`", "hermes"),
+        (
+            "[models.x]\nnotation = \"qwen-xml\"",
+            "~/config/hames.toml:2:12: unknown value `qwen-xml`",
+            "qwen_xml",
+        ),
+        ("[models.x]\ndialct = \"xml\"", "~/config/hames.toml:2:1: unknown key `dialct`", "dialect"),
+    ] {
+        let home = Home::new();
+        home.write("config/hames.toml", text);
+        let (message, hint) = home.error();
+        assert!(message.starts_with(expected), "{message}");
+        assert_eq!(hint, Some(format!("did you mean `{nearest}`?")), "{text}");
+    }
+    assert!(notation_from_name("herms").unwrap_err().contains("did you mean `hermes`?"));
+}
