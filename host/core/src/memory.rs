@@ -35,8 +35,10 @@ pub struct NewMemory {
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct MemoryError {
-    /// What was being done to what, with a hint.
+    /// What was being done to what.
     pub message: String,
+    /// What the reader can do.
+    pub hint: Option<String>,
     /// The cause.
     #[source]
     pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
@@ -45,8 +47,8 @@ pub struct MemoryError {
 /// Keeps memories and finds them again. Implementations must not block the runtime.
 #[async_trait]
 pub trait Memory: Send + Sync {
-    /// The best matches for a free text, best first. `query` is a user's message: any characters, any length. Called once
-    /// per turn; also by `hames memory search`.
+    /// The best matches for a free text, best first, of equal ones the newest. `query` is a user's message: any
+    /// characters, any length. Called once per turn; also by `hames memory search`.
     async fn search(&self, query: &str, limit: usize) -> Result<Vec<Citation>, MemoryError>;
 
     /// Keeps one memory. The same text from the same source is kept once.

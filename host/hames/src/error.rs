@@ -1,6 +1,7 @@
 //! Everything that can keep a harness from being built or a turn from being run, with what the reader can do.
 
 use hames_core::context::RestoreError;
+use hames_core::memory::MemoryError;
 use hames_core::registry::RegistryError;
 use hames_core::transcript::TranscriptError;
 use hames_core::turn::TurnError;
@@ -58,6 +59,9 @@ pub enum HarnessError {
     /// The turn could not be put on disk.
     #[error(transparent)]
     Turn(#[from] TurnError),
+    /// What is remembered could not be read or changed.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
     /// The task that ran the turn is gone: a panic (a bug), or the runtime was shut down.
     #[error("the turn's task ended without a result")]
     TaskLost {
@@ -75,6 +79,7 @@ impl HarnessError {
             Self::Provider(error) => error.hint(),
             Self::Plugin(error) => error.hint(),
             Self::Session(error) => error.hint(),
+            Self::Memory(error) => error.hint.clone(),
             Self::Restore { .. } => Some("`hames session show` prints what is there".to_owned()),
             Self::Transcript { .. } | Self::Turn(_) => Some(
                 "check the free space and the permissions of the state folder, then resume the session"
@@ -95,6 +100,8 @@ impl HarnessError {
                 error,
                 SessionError::NotFound { .. } | SessionError::BadId { .. } | SessionError::InUse { .. }
             ),
+            // A refusal of ours has no cause; what the file refuses has one.
+            Self::Memory(error) => error.source.is_none(),
             Self::NoProvider
             | Self::Engine(_)
             | Self::Restore { .. }

@@ -41,8 +41,11 @@ pub mod clock;
 pub mod config;
 mod error;
 pub mod harness;
+pub mod memory;
+pub mod process;
 pub mod provider;
 pub mod session;
+pub mod shell;
 pub mod spend;
 mod words;
 

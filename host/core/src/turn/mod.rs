@@ -1,8 +1,9 @@
 //! The turn: one loop, in one straight function, for every agent.
 //!
-//! [`Engine::run`] takes a user message to its one terminal event. Steps live beside this file: [`ask`](self) the provider
-//! in its dialect and with retries (`speak.rs`, `ask.rs`), run a reply's calls (`batch.rs`, `call.rs`, `shorten.rs`), look for circles
-//! (`guard.rs`), pay (`money.rs`), take what the user says meanwhile (`steer.rs`), make the context fit (`fit.rs`), ask the hooks (`hooks.rs`),
+//! [`Engine::run`] takes a user message to its one terminal event. Steps live beside this file: recall memory for the
+//! message (`recall.rs`), [`ask`](self) the provider in its dialect and with retries (`speak.rs`, `ask.rs`), run a reply's
+//! calls (`batch.rs`, `call.rs`, `shorten.rs`), look for circles (`guard.rs`), pay (`money.rs`), take what the user says
+//! meanwhile (`steer.rs`), make the context fit (`fit.rs`), ask the hooks (`hooks.rs`),
 //! end the turn (`end.rs`). The transcript has each fact before observers hear of it.
 
 mod ask;
@@ -16,6 +17,7 @@ mod guard;
 mod hooks;
 mod money;
 mod parts;
+mod recall;
 mod session;
 mod shorten;
 mod speak;
@@ -25,7 +27,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use parts::EngineParts;
+pub use parts::{DEFAULT_MAX_RECALLED, EngineParts};
 pub use session::{Session, UserInput};
 pub use steer::Mailbox;
 
@@ -202,7 +204,7 @@ impl<'a> Turn<'a> {
 
     /// The loop.
     async fn drive(&mut self, input: UserInput) -> Result<TurnEnd, Stop> {
-        self.begin(input)?;
+        self.begin_with_memory(input).await?;
         let mut was_asked_again = false;
         loop {
             if self.session.course.iterations >= self.engine.limits.max_iterations {
@@ -253,14 +255,14 @@ impl<'a> Turn<'a> {
     }
 
     /// The user message is on disk before anything else happens.
-    fn begin(&mut self, input: UserInput) -> Result<(), Stop> {
+    fn begin(&mut self, input: UserInput, recalled: &str) -> Result<(), Stop> {
         self.session.course.user_text.clone_from(&input.text);
         let system = session::system_message(&self.session.history, self.engine.system_prompt.as_deref());
         if let Some(system) = system {
             self.push(system)?;
         }
         let late = self.deliver_late()?;
-        self.push(Message::User { text: input.text })?;
+        self.push(Message::User { text: input.text + recalled })?;
         let provider = self.engine.provider.id().to_owned();
         let model = self.engine.model.clone();
         let dialect = self.dialect.kind();

@@ -14,6 +14,9 @@ use crate::spend::SpendBook;
 use crate::summarizer::{ResultSummaries, Summarizer};
 use crate::types::{ContextLimits, DialectChoice, Notation, TurnLimits};
 
+/// Memories that are attached to a message unless configured otherwise.
+pub const DEFAULT_MAX_RECALLED: usize = 5;
+
 /// Everything an engine is made of.
 pub struct EngineParts {
     /// The model API.
@@ -48,6 +51,8 @@ pub struct EngineParts {
     pub result_summaries: Option<ResultSummaries>,
     /// Recalled from once per turn.
     pub memory: Option<Arc<dyn Memory>>,
+    /// Memories that are attached to a message at most; 0 recalls nothing. Default 5: more dilute the message.
+    pub max_recalled: usize,
     /// Money of all sessions; a cap per day needs one.
     pub spend: Option<Arc<dyn SpendBook>>,
     /// Asked in this order.
@@ -85,6 +90,7 @@ impl EngineParts {
             summarizer: None,
             result_summaries: None,
             memory: None,
+            max_recalled: DEFAULT_MAX_RECALLED,
             spend: None,
             stop_hooks: Vec::new(),
             sink: None,

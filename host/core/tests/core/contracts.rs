@@ -3,7 +3,7 @@
 use hames_core::gate::HourWindow;
 use hames_core::provider::{ProviderErrorKind, StopReason};
 use hames_core::spend::MemorySpendBook;
-use hames_testkit::{MemoryResults, MemoryTranscript, Script, ScriptedProvider, contract};
+use hames_testkit::{FakeMemory, MemoryResults, MemoryTranscript, Script, ScriptedProvider, contract};
 
 #[test]
 fn fakes_keep_their_contracts() {
@@ -12,6 +12,11 @@ fn fakes_keep_their_contracts() {
     contract::result_store(&MemoryResults::default());
     contract::action_window(&HourWindow::default());
     contract::spend_book(&MemorySpendBook::default());
+}
+
+#[tokio::test]
+async fn the_fake_memory_keeps_its_contract() {
+    contract::memory(&FakeMemory::new()).await;
 }
 
 #[tokio::test]

@@ -22,6 +22,7 @@ mod interrupts;
 mod long_session;
 mod money;
 mod properties;
+mod recall;
 mod restore;
 mod results;
 mod retries;

@@ -81,6 +81,9 @@ pub(super) enum Command {
     /// Check the policy, or explain what it says about a tool
     #[command(subcommand)]
     Policy(PolicyCommand),
+    /// See and correct what is remembered across sessions
+    #[command(subcommand)]
+    Memory(MemoryCommand),
     /// Look at sessions on disk
     #[command(subcommand)]
     Session(SessionCommand),
@@ -154,6 +157,34 @@ pub(super) enum PolicyCommand {
     Explain {
         /// The tool
         tool: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum MemoryCommand {
+    /// List memories, newest first
+    List {
+        /// How many
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        limit: usize,
+    },
+    /// Find memories as a turn would
+    Search {
+        /// What to look for
+        text: String,
+        /// How many
+        #[arg(long, value_name = "N", default_value_t = 10)]
+        limit: usize,
+    },
+    /// Remember a text
+    Add {
+        /// The text
+        text: String,
+    },
+    /// Forget a memory for good
+    Forget {
+        /// Its id
+        id: String,
     },
 }
 

@@ -7,7 +7,9 @@ use hames_providers::detect::{KNOWN_LOCAL_SERVERS, KNOWN_PROVIDERS, PROBE_TIMEOU
 use hames_wasm::{Sandbox, SandboxOptions};
 
 use super::start::{CliError, Start};
+use crate::config::MemorySettings;
 use crate::error::HarnessError;
+use crate::memory::SqliteMemory;
 use crate::words::{chain, counted};
 
 /// What plugins are compiled for.
@@ -29,6 +31,7 @@ struct Line {
 pub(super) async fn doctor(start: &Start) -> Result<u8, CliError> {
     let mut lines = settings(start);
     lines.extend(places(start));
+    lines.push(memory(start).await);
     lines.extend(model(start).await);
     lines.extend(plugins(start).await);
     lines.push(guest_toolchain().await);
@@ -74,6 +77,10 @@ fn settings(start: &Start) -> Vec<Line> {
         "setting",
         format!("approve = {} (from {})", settings.approve.value.as_str(), settings.approve.origin),
     ));
+    if settings.native_tools.has_shell {
+        let rights = "commands run outside the sandbox, with the rights of your account";
+        lines.push(well("setting", format!("tools.shell is on: {rights}")));
+    }
     for (name, origin) in &settings.limit_origins {
         lines.push(well("setting", format!("limits.{name} (from {origin})")));
     }
@@ -104,6 +111,19 @@ fn places(start: &Start) -> Vec<Line> {
         place("state", &paths.state_dir, &format!(" ({})", counted(sessions, "session"))),
         place("cache", &paths.cache_dir, ""),
     ]
+}
+
+async fn memory(start: &Start) -> Line {
+    let memory = SqliteMemory::new(start.settings.paths.memory_file());
+    let place = memory.path().display();
+    let recall = match start.settings.memory {
+        MemorySettings { is_enabled: false, .. } => ", switched off by `[memory] enabled`".to_owned(),
+        MemorySettings { max_recalled, .. } => format!(", {max_recalled} recalled for a message at most"),
+    };
+    match memory.count().await {
+        Ok(count) => well("memory", format!("{place} ({count} remembered{recall})")),
+        Err(error) => ill("memory", chain(&error)),
+    }
 }
 
 async fn model(start: &Start) -> Vec<Line> {

@@ -13,6 +13,7 @@ mod debug;
 mod doctor;
 mod drive;
 mod interrupt;
+mod memory;
 mod plugin;
 mod policy;
 mod run;
@@ -76,6 +77,7 @@ async fn dispatch(cli: &Cli, environment: &Environment, console: &Console) -> Re
         Command::Chat(args) => Box::pin(chat::chat(&start()?, args, &interrupts)).await,
         Command::Plugin(command) => Box::pin(plugin::plugin(&start()?, command, &interrupts)).await,
         Command::Policy(command) => Box::pin(policy::policy(&start()?, command)).await,
+        Command::Memory(command) => Box::pin(memory::memory(&start()?, command)).await,
         Command::Session(command) => session::session(&start()?, command),
         Command::Cost(args) => cost::cost(&start()?, args),
         Command::Debug(command) => debug::debug(console, command, cli.shared.notation),

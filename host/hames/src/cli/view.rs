@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use hames_core::results::one_safe_line;
 use hames_core::types::{
-    CallId, CallOutcome, Cost, CostBasis, Effect, EventKind, FailureKind, TurnEnd, TurnEvent, Usage,
+    CallId, CallOutcome, Citation, Cost, CostBasis, Effect, EventKind, FailureKind, TurnEnd, TurnEvent, Usage,
 };
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
@@ -14,6 +14,8 @@ use super::console::Console;
 
 /// The longest subject of a call that is shown.
 const MAX_SUBJECT_BYTES: usize = 60;
+/// The longest part of a memory that is shown.
+const MAX_CITATION_BYTES: usize = 80;
 /// The longest summary of a failure that is shown.
 const MAX_SUMMARY_BYTES: usize = 300;
 
@@ -81,7 +83,11 @@ impl TurnView {
                 self.console.note(&format!("  context compacted: {before} to {after} tokens"));
             }
             EventKind::MemoryRecalled { citations } => {
-                self.console.note(&format!("  recalled: {} memories", citations.len()));
+                for Citation { id, source, snippet, .. } in citations {
+                    let (id, source) = (one_safe_line(id, 40), one_safe_line(source, 40));
+                    let snippet = one_safe_line(snippet, MAX_CITATION_BYTES);
+                    self.console.note(&format!("  recalled {id} · {source} · {snippet}"));
+                }
             }
             EventKind::SteerDelivered { text } => {
                 self.console.note(&format!("  told the model: {}", one_safe_line(text, MAX_SUMMARY_BYTES)));

@@ -7,28 +7,35 @@
 mod environment;
 mod error;
 mod limits;
+mod memory;
 mod models;
 mod paths;
 mod pins;
 mod policy;
 mod prices;
+mod prompt;
 mod raw;
 mod secret;
 mod settings;
 mod summarizer;
+mod tools;
 mod workspace;
 
 pub use environment::Environment;
 pub(crate) use error::nearest_name;
 pub use error::{ConfigError, Place};
+pub use memory::MemorySettings;
 pub(crate) use models::notation_from_name;
 pub use models::{DialectSetting, ModelSettings, SpeechSettings};
 pub use paths::Paths;
 pub use policy::{Admission, PluginPolicy, Policy, Secrets};
+pub(crate) use prompt::MAX_NOTES_BYTES;
+pub use prompt::{PromptSettings, WorkspaceNotes};
 pub use raw::ApproveMode;
 pub use secret::Secret;
 pub use settings::{Origin, Overrides, PluginSettings, ProviderSettings, Settings, Sourced};
 pub use summarizer::{ResultSettings, SummarizerSettings};
+pub use tools::NativeToolSettings;
 
 #[cfg(test)]
 mod tests;

@@ -49,6 +49,11 @@ impl Paths {
         self.state_dir.join("spend")
     }
 
+    /// What is remembered across sessions.
+    pub fn memory_file(&self) -> PathBuf {
+        self.state_dir.join("memory.sqlite3")
+    }
+
     /// The folder of whole results, one folder per session below it.
     pub fn results_dir(&self) -> PathBuf {
         self.state_dir.join("results")

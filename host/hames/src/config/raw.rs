@@ -53,6 +53,9 @@ pub(super) struct RawConfig {
     pub(super) plugins: RawPlugins,
     pub(super) summarizer: RawSummarizer,
     pub(super) results: RawResults,
+    pub(super) memory: super::memory::RawMemory,
+    pub(super) prompt: super::prompt::RawPrompt,
+    pub(super) tools: super::tools::RawTools,
     /// How the wasm engine is set up.
     pub(super) engine: Option<hames_wasm::EngineOptions>,
 }

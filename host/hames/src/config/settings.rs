@@ -9,10 +9,13 @@ use hames_core::types::{Notation, TurnLimits};
 
 use super::error::{ConfigError, Place, absent, nearest_name, parse, read_optional};
 use super::limits::widen;
+use super::memory::MemorySettings;
 use super::models::{DialectSetting, SpeechSettings};
+use super::prompt::PromptSettings;
 use super::raw::{ApproveMode, PluginLimits, RawConfig, RawProvider};
 use super::secret::{self, Secret};
 use super::summarizer::{ResultSettings, SummarizerSettings};
+use super::tools::NativeToolSettings;
 use super::workspace::{self, WorkspaceConfig};
 use super::{Environment, Paths};
 
@@ -151,6 +154,12 @@ pub struct Settings {
     pub engine: hames_wasm::EngineOptions,
     /// Instructions that replace the built-in ones.
     pub system_prompt: Option<String>,
+    /// What is added to the instructions.
+    pub prompt: PromptSettings,
+    /// What is remembered and recalled.
+    pub memory: MemorySettings,
+    /// Tools that run outside the sandbox.
+    pub native_tools: NativeToolSettings,
     /// Who answers when policy says `ask`.
     pub approve: Sourced<ApproveMode>,
     /// The operator's policy file.
@@ -210,6 +219,7 @@ impl Settings {
         let prompt_file = user.system_prompt.map(|path| base.join(path));
         let mut steering_files = vec![workspace_file.clone(), policy_file.value.clone(), user_file.clone()];
         steering_files.extend(prompt_file.clone());
+        steering_files.extend(user.prompt.append_file(&base));
         Ok(Self {
             provider: pick(
                 &overrides.provider,
@@ -245,6 +255,9 @@ impl Settings {
             results: user.results.into(),
             engine: user.engine.unwrap_or_default(),
             system_prompt: prompt_file.as_deref().map(read_prompt).transpose()?,
+            prompt: user.prompt.checked(&base, &workspace, &user_file)?,
+            memory: user.memory.checked(),
+            native_tools: user.tools.checked(),
             approve: approve(environment, overrides, user.approve, user_origin())?,
             policy_file,
             steering_files,
@@ -329,7 +342,7 @@ fn approve(
     Ok(chosen.unwrap_or(Sourced { value: ApproveMode::Ask, origin: Origin::Default }))
 }
 
-fn read_prompt(path: &Path) -> Result<String, ConfigError> {
+pub(super) fn read_prompt(path: &Path) -> Result<String, ConfigError> {
     std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })
 }
 

@@ -1,7 +1,7 @@
 //! The workspace's own `hames.toml`. Whoever may write to the workspace can change it, plugins included, so it holds
 //! choices and narrowings only: which model, which provider of those that are known, smaller limits, plugins to leave out.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -28,7 +28,7 @@ pub(super) struct WorkspacePlugins {
 }
 
 /// Keys of the user's file that carry authority. Tables of plugins are among them, see below.
-const AUTHORITY: [&str; 10] = [
+const AUTHORITY: &[&str] = &[
     "system_prompt",
     "approve",
     "providers",
@@ -36,6 +36,9 @@ const AUTHORITY: [&str; 10] = [
     "engine",
     "summarizer",
     "results",
+    "memory",
+    "prompt",
+    "tools",
     "plugins.dirs",
     "plugins.enabled",
     "limits.plugin",
@@ -52,10 +55,21 @@ pub(super) fn read(file: &Path, user_file: &Path) -> Result<Option<(WorkspaceCon
     Ok(Some((config, text)))
 }
 
-/// Whoever made the workspace made this file: it may be a FIFO, lead to an endless device, or fill the memory.
 fn read_plain(file: &Path) -> Result<Option<String>, ConfigError> {
     let failed = |source| ConfigError::Read { path: file.to_owned(), source };
-    let not_plain = |why: String| failed(io::Error::new(ErrorKind::InvalidInput, why));
+    let Some(opened) = open_plain(file)? else { return Ok(None) };
+    let mut text = String::new();
+    opened.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > MAX_BYTES {
+        return Err(not_plain(file, format!("it has more than {MAX_BYTES} bytes")));
+    }
+    Ok(Some(text))
+}
+
+/// Opens a file of the workspace, if it is there. Whoever made the workspace made the file: it may be a FIFO, or lead to an
+/// endless device. The caller caps what it reads.
+pub(super) fn open_plain(file: &Path) -> Result<Option<File>, ConfigError> {
+    let failed = |source| ConfigError::Read { path: file.to_owned(), source };
     let nonblocking = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
     let opened = OpenOptions::new().read(true).custom_flags(nonblocking.bits().cast_signed()).open(file);
     let opened = match opened {
@@ -64,14 +78,13 @@ fn read_plain(file: &Path) -> Result<Option<String>, ConfigError> {
         Err(cause) => return Err(failed(cause)),
     };
     if !opened.metadata().map_err(failed)?.is_file() {
-        return Err(not_plain("it is not a regular file".to_owned()));
+        return Err(not_plain(file, "it is not a regular file".to_owned()));
     }
-    let mut text = String::new();
-    opened.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
-    if text.len() as u64 > MAX_BYTES {
-        return Err(not_plain(format!("it has more than {MAX_BYTES} bytes")));
-    }
-    Ok(Some(text))
+    Ok(Some(opened))
+}
+
+fn not_plain(file: &Path, why: String) -> ConfigError {
+    ConfigError::Read { path: file.to_owned(), source: io::Error::new(ErrorKind::InvalidInput, why) }
 }
 
 /// Fails closed: a key with authority stops the program, it is not skipped.

@@ -13,18 +13,18 @@ use hames_core::summarizer::Summarizer;
 use hames_core::tool::Tool;
 use hames_core::turn::{Engine, EngineParts};
 use hames_core::types::{DialectChoice, Notation, TurnLimits};
-use hames_wasm::{
-    EngineOptions, GrantSources, LoadOptions, PluginSource, Sandbox, SandboxOptions, Secret, SecretSource,
-    Workspace,
-};
+use hames_wasm::{EngineOptions, LoadOptions, PluginSource, Sandbox, SandboxOptions, Workspace};
 
 use super::plugins::{self, LoadedPlugin, Loader, PluginProblem};
+use super::prompt::{self, Additions};
+use super::recall::Recall;
 use super::summarizer::Summaries;
 use super::{Harness, Inner, state, unmatched};
 use crate::clock::SystemClock;
 use crate::config::{Environment, PluginSettings, Policy, Settings, SpeechSettings};
 use crate::error::HarnessError;
-use crate::session::{DEFAULT_MAX_SESSION_BYTES, SessionStore, make_private_dir};
+use crate::session::{DEFAULT_MAX_SESSION_BYTES, SessionStore};
+use crate::shell::Shell;
 
 /// The instructions of an agent that was given none.
 const SYSTEM_PROMPT: &str = include_str!("prompts/system.md");
@@ -38,10 +38,10 @@ pub struct HarnessBuilder {
     notation: Option<Notation>,
     speech: SpeechSettings,
     system_prompt: String,
-    policy: Policy,
+    pub(super) policy: Policy,
     approver: Arc<dyn Approver>,
     limits: TurnLimits,
-    state_dir: Option<PathBuf>,
+    pub(super) state_dir: Option<PathBuf>,
     cache_dir: Option<PathBuf>,
     bundle_dir: Option<PathBuf>,
     plugin_dirs: Vec<PathBuf>,
@@ -49,11 +49,14 @@ pub struct HarnessBuilder {
     engine_options: EngineOptions,
     granted: Vec<(PluginSource, Capabilities)>,
     tools: Vec<Arc<dyn Tool>>,
-    environment: Environment,
+    pub(super) environment: Environment,
     private_dirs: Vec<PathBuf>,
     protected_files: Vec<PathBuf>,
     summaries: Summaries,
     max_session_result_bytes: u64,
+    pub(super) recall: Recall,
+    pub(super) additions: Additions,
+    has_shell: bool,
 }
 
 impl HarnessBuilder {
@@ -82,6 +85,9 @@ impl HarnessBuilder {
             protected_files: Vec::new(),
             summaries: Summaries::default(),
             max_session_result_bytes: DEFAULT_MAX_SESSION_BYTES,
+            recall: Recall::default(),
+            additions: Additions::default(),
+            has_shell: false,
         }
     }
 
@@ -105,6 +111,9 @@ impl HarnessBuilder {
         self.protected_files = settings.steering_files.clone();
         // Its digests decide which components get the first-party grants.
         self.protected_files.extend(paths.bundle_dir.iter().map(|dir| dir.join(plugins::BUNDLE_FILE)));
+        self.recall = settings.into();
+        self.additions = (&settings.prompt).into();
+        self.has_shell = settings.native_tools.has_shell;
         if let Some(prompt) = &settings.system_prompt {
             self.system_prompt.clone_from(prompt);
         }
@@ -239,7 +248,8 @@ impl HarnessBuilder {
         parts.parses_tagged_text = self.speech.parses_tagged_text;
         parts.spend = Some(state::spend(self.state_dir.as_deref()));
         parts.max_output_tokens = self.max_output_tokens;
-        parts.system_prompt = Some(self.system_prompt.trim_end().to_owned());
+        parts.system_prompt = Some(prompt::assemble(&self.system_prompt, results.is_some(), &self.additions));
+        self.recall.apply(&mut parts);
         parts.registry = registry;
         parts.limits = self.limits;
         parts.results = results;
@@ -328,6 +338,9 @@ impl HarnessBuilder {
         for tool in &self.tools {
             registry.add(Arc::clone(tool))?;
         }
+        if self.has_shell {
+            registry.add(Arc::new(Shell::new(&self.workspace, &self.environment)))?;
+        }
         if let Some(results) = results {
             registry.add(Arc::new(ReadResult::new(Arc::clone(results), self.limits.max_result_bytes)))?;
         }
@@ -340,29 +353,6 @@ impl HarnessBuilder {
             }
         }
         Ok(registry.build())
-    }
-
-    fn sources(
-        &self,
-        workspace: Workspace,
-        problems: &mut Vec<PluginProblem>,
-    ) -> Result<GrantSources, HarnessError> {
-        let mut sources = GrantSources::new(workspace);
-        sources.env = Arc::new(self.environment.vars().clone());
-        let secrets = self.policy.secrets(&self.environment);
-        problems.extend(secrets.problems.iter().map(|error| PluginProblem {
-            plugin: None,
-            message: crate::words::chain(error),
-            hint: error.hint(),
-        }));
-        let values = secrets.values.into_iter().map(|(name, value)| (name, Secret::new(value.expose())));
-        sources.secrets = Arc::new(PolicySecrets(values.collect()));
-        if let Some(dir) = &self.state_dir {
-            let dir = dir.join("stores");
-            make_private_dir(&dir)?;
-            sources.store_dir = Some(dir);
-        }
-        Ok(sources)
     }
 }
 
@@ -383,13 +373,4 @@ pub(crate) struct Toolbox {
     results: Option<Arc<dyn ResultStore>>,
     pub(crate) plugins: Vec<LoadedPlugin>,
     pub(crate) problems: Vec<PluginProblem>,
-}
-
-/// The operator's credentials behind the sandbox's port.
-struct PolicySecrets(BTreeMap<String, Secret>);
-
-impl SecretSource for PolicySecrets {
-    fn secret(&self, name: &str) -> Option<Secret> {
-        self.0.get(name).cloned()
-    }
 }

@@ -6,6 +6,9 @@
 mod builder;
 mod memory;
 pub mod plugins;
+mod prompt;
+mod recall;
+mod sources;
 mod state;
 mod summarizer;
 mod turn;

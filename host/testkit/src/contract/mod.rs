@@ -1,6 +1,7 @@
 //! Contract suites: what every implementation of a port must do, run by its own tests. A broken promise panics with a
 //! sentence that names it.
 
+mod memory;
 mod provider;
 mod results;
 mod spend;
@@ -8,6 +9,7 @@ mod transcript;
 
 use hames_core::gate::{ACTION_WINDOW_MS, ActionWindow};
 
+pub use memory::memory;
 pub use provider::{provider_error, provider_reply};
 pub use results::result_store;
 pub use spend::spend_book;
