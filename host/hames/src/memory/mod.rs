@@ -127,11 +127,8 @@ impl Memory for SqliteMemory {
         let limit = capped(limit);
         let query = query.trim().to_owned();
         self.read("search the memories", Vec::new(), move |connection| {
-            Ok(if terms.is_empty() {
-                containing(connection, &query, limit)?
-            } else {
-                matching(connection, &terms, limit)?
-            })
+            let found = matching(connection, &terms, limit)?;
+            Ok(if found.is_empty() { containing(connection, &query, limit)? } else { found })
         })
         .await
     }
@@ -179,6 +176,9 @@ impl Memory for SqliteMemory {
 
 /// Best first; of equal ones the newest.
 fn matching(connection: &Connection, terms: &[String], limit: i64) -> rusqlite::Result<Vec<Citation>> {
+    if terms.is_empty() {
+        return Ok(Vec::new());
+    }
     let mut statement = connection.prepare(
         "SELECT memory.id, source, text, time_ms, -bm25(memory_words) AS score \
          FROM memory_words JOIN memory ON memory.id = memory_words.rowid \
@@ -192,7 +192,7 @@ fn matching(connection: &Connection, terms: &[String], limit: i64) -> rusqlite::
     found.collect()
 }
 
-/// For a query without a word, such as one of signs: the newest that contain it.
+/// For a query of which no word is found, such as one of signs or of part of a word: the newest that contain it as it is.
 fn containing(connection: &Connection, query: &str, limit: i64) -> rusqlite::Result<Vec<Citation>> {
     if query.is_empty() {
         return Ok(Vec::new());

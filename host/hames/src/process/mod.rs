@@ -155,6 +155,3 @@ async fn until(moment: Option<Instant>) {
         None => std::future::pending().await,
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -171,6 +171,3 @@ fn push(parts: &mut Vec<Part>, name: &str, title: &str, bytes: Vec<u8>) {
 fn blob(name: &str, bytes: Vec<u8>) -> Part {
     Part::Blob { media_type: "application/octet-stream".to_owned(), name: Some(name.to_owned()), bytes }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,13 +1,15 @@
-//! The tool with a real shell.
+//! The `shell` tool with a real shell, and through the program: off by default, asked about, kept whole.
 
-#![allow(clippy::unwrap_used, reason = "test")]
+use std::sync::Arc;
 
+use hames::config::Environment;
+use hames::shell::Shell;
 use hames_core::fence::Fence;
-use hames_core::tool::CallContext;
-use hames_core::types::{AgentPath, CallId, SessionId, TurnId};
-use serde_json::Value;
+use hames_core::tool::{CallContext, Invocation, Tool};
+use hames_core::types::{AgentPath, CallId, FailureKind, Part, SessionId, ToolFailure, ToolOutput, TurnId};
+use serde_json::{Value, json};
 
-use super::*;
+use crate::program::Home;
 
 struct Place {
     dir: tempfile::TempDir,
@@ -69,7 +71,11 @@ async fn it_runs_in_the_workspace_without_the_environment() {
 #[tokio::test]
 async fn bytes_that_are_no_text_stay_whole() {
     let place = place();
-    let bytes = |name: &str, bytes: &[u8]| blob(name, bytes.to_vec());
+    let bytes = |name: &str, bytes: &[u8]| Part::Blob {
+        media_type: "application/octet-stream".to_owned(),
+        name: Some(name.to_owned()),
+        bytes: bytes.to_vec(),
+    };
     assert_eq!(place.parts("printf 'a\\0b'").await, [bytes("stdout", b"a\0b"), text("[exit status 0]")]);
     assert_eq!(
         place.parts("printf 'gr\\374n'").await,
@@ -85,4 +91,55 @@ async fn a_workspace_that_is_gone_is_a_failure() {
     assert!(failure.message.contains("cannot start a shell in"), "{failure:?}");
     let failure = place.call(json!({"command": "a\0b"})).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::InvalidArguments);
+}
+
+const WRITES_MUCH: &str = r#"
+[[exchange]]
+[exchange.reply]
+[[exchange.reply.calls]]
+name = "shell"
+arguments = { command = "head -c 5000000 /dev/zero | tr '\\0' x" }
+[[exchange]]
+[exchange.reply]
+text = "Done."
+"#;
+
+#[test]
+fn it_is_off_until_the_user_switches_it_on_and_then_asked_about() {
+    let home = Home::new();
+    let recorded = home.recording(WRITES_MUCH);
+    let result = |home: &Home| {
+        let entries = home.transcript(&home.sessions().pop().unwrap());
+        entries.into_iter().find(|entry| entry["record"] == "call_finished").unwrap()
+    };
+    home.run(["run", &recorded, "--approve", "always", "go"]);
+    assert_eq!(result(&home)["failure"]["kind"], "unknown_tool");
+
+    home.write("work/hames.toml", "[tools.shell]\nenabled = true\n");
+    let ran = home.run(["run", &recorded, "go"]);
+    assert!(
+        ran.status == 1 && ran.stderr.contains("`tools`"),
+        "a workspace switches nothing on: {}",
+        ran.text()
+    );
+    std::fs::remove_file(home.path("work/hames.toml")).unwrap();
+
+    home.write("config/hames.toml", "[tools.shell]\nenabled = true\n");
+    std::fs::remove_dir_all(home.path("state")).unwrap();
+    home.run(["run", &recorded, "go"]);
+    assert_eq!(result(&home)["failure"]["kind"], "not_approved", "nobody is there to ask");
+
+    std::fs::remove_dir_all(home.path("state")).unwrap();
+    let ran = home.run(["run", &recorded, "--approve", "always", "go"]);
+    assert_eq!((ran.status, ran.stdout.as_str()), (0, "Done.\n"), "{}", ran.text());
+    let largest = largest_file(&home.path("state/results"));
+    assert!((5_000_000..5_000_100).contains(&largest), "all of it is kept: {largest}");
+}
+
+fn largest_file(folder: &std::path::Path) -> u64 {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries
+        .map(|path| if path.is_dir() { largest_file(&path) } else { path.metadata().unwrap().len() })
+        .max()
+        .unwrap_or(0)
 }

@@ -1,11 +1,13 @@
-//! Real children: what they write, how they end, and that none is left.
-
-#![allow(clippy::unwrap_used, clippy::panic, reason = "test")]
+//! Real children: what they write, how they end, and that none is left. Here and not beside the code: for a moment a child
+//! holds the locks of whoever forks it, which the tests of session files would notice.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
+use std::process::ExitStatus;
+use std::time::Duration;
 
-use super::*;
+use hames::process::{ProcessEnd, ProcessLimits, ProcessOutput, run};
+use tokio::process::Command;
 
 const LIMITS: ProcessLimits =
     ProcessLimits { max_elapsed: Duration::from_secs(30), max_output_bytes: 8 * 1024 * 1024 };
