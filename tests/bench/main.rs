@@ -12,6 +12,7 @@
 )]
 
 mod calls;
+mod decode;
 mod floor;
 mod raw;
 mod report;
@@ -37,6 +38,8 @@ fn main() -> Result<()> {
     let mut report = report::Report::default();
     println!("tool calls");
     calls::run(&mut report).context("measuring tool calls")?;
+    println!("reading back");
+    decode::run(&mut report).context("measuring what is read back")?;
     println!("whole turns");
     turns::run(&mut report).context("measuring whole turns")?;
     if !report.finish() {
