@@ -13,6 +13,7 @@ mod architecture;
 mod cli;
 mod config;
 mod cost;
+mod ctrl_c;
 mod kill;
 mod live;
 mod memory;

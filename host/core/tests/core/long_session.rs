@@ -45,9 +45,9 @@ fn reply(kind: DialectKind, n: usize) -> Script {
             Script::text(&format!("{thought}\n{}", calls.collect::<String>()))
         }
         DialectKind::PFormat => {
-            let calls = calls
-                .into_iter()
-                .map(|(tool, arguments)| format!("<tool_call>\n{tool}[{}]\n</tool_call>\n", arguments["path"].as_str().unwrap()));
+            let calls = calls.into_iter().map(|(tool, arguments)| {
+                format!("<tool_call>\n{tool}[{}]\n</tool_call>\n", arguments["path"].as_str().unwrap())
+            });
             Script::text(&format!("{thought}\n{}", calls.collect::<String>()))
         }
     }
