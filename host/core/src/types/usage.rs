@@ -156,8 +156,10 @@ pub struct TurnLimits {
     pub max_day_cost_microdollars: Option<u64>,
     /// Bytes of tool results that one turn may put into the history. Default 4 MiB.
     pub max_turn_result_bytes: u64,
-    /// Milliseconds that one hook may take. Default 5 s; a stop hook that takes longer halts the turn.
+    /// Milliseconds that one stop hook may take. Default 5 s; one that takes longer halts the turn.
     pub max_hook_ms: u64,
+    /// Milliseconds that one post-turn hook may take for one turn. Default 1 min: nobody waits, and it may ask a model.
+    pub max_post_turn_hook_ms: u64,
     /// Wall clock of the whole turn in milliseconds. Default 30 minutes.
     pub max_elapsed_ms: u64,
     /// Bytes of one tool result as the model sees it. Default 16 KiB.
@@ -188,6 +190,7 @@ impl Default for TurnLimits {
             max_day_cost_microdollars: None,
             max_turn_result_bytes: 4 * 1024 * 1024,
             max_hook_ms: 5_000,
+            max_post_turn_hook_ms: 60_000,
             max_elapsed_ms: 30 * 60 * 1000,
             max_result_bytes: 16 * 1024,
             provider_idle_ms: 60_000,

@@ -26,9 +26,9 @@ use crate::support::{Plan, Rig, plan};
 #[derive(Default)]
 pub(crate) struct FakeSummarizer {
     /// `None` fails; when there are no more, it writes the same short summary.
-    answers: Mutex<Vec<Option<&'static str>>>,
+    pub(crate) answers: Mutex<Vec<Option<&'static str>>>,
     pub(crate) asked: Mutex<Vec<String>>,
-    hangs: bool,
+    pub(crate) hangs: bool,
 }
 
 #[async_trait]
@@ -238,7 +238,7 @@ async fn the_middle_becomes_a_summary_with_the_ledger_and_is_billed() {
 }
 
 /// Rounds that are all text, so that stubs buy nothing.
-fn talk(rounds: usize) -> Vec<Script> {
+pub(crate) fn talk(rounds: usize) -> Vec<Script> {
     let words = "I think about the next step at some length. ".repeat(20);
     let mut scripts: Vec<Script> = (0..rounds)
         .map(|n| {

@@ -10,10 +10,12 @@
 )]
 
 mod batch;
+mod checkpoints;
 mod context;
 mod contracts;
 mod dialect_cases;
 mod dialects;
+mod endings;
 mod ends;
 mod finished;
 mod gate;
