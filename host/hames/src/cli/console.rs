@@ -64,6 +64,11 @@ impl Console {
         }
     }
 
+    /// The person pressed Enter: the terminal has ended the line already.
+    pub(super) fn line_was_typed(&self) {
+        self.is_mid_line.store(false, Ordering::Relaxed);
+    }
+
     /// Writes one line to standard output, made safe.
     pub(super) fn data(&self, line: &str) {
         self.end_line();

@@ -13,6 +13,7 @@ mod debug;
 mod doctor;
 mod drive;
 mod interrupt;
+mod keyboard;
 mod memory;
 mod plugin;
 mod policy;

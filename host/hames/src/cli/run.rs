@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use super::args::RunArgs;
-use super::drive;
+use super::drive::{self, Driver};
 use super::interrupt::Interrupts;
 use super::start::{CliError, Start};
 
@@ -15,13 +15,13 @@ pub(super) async fn run(start: &Start, args: &RunArgs, interrupts: &Interrupts) 
     if prompt.trim().is_empty() {
         return Err(CliError::input("the prompt is empty", "hames run \"what is in this folder?\""));
     }
-    let (harness, mut desk) = start.harness().await?;
-    let session = drive::open(start, &harness, args.session.as_deref())?;
-    let end = drive::turn(start, &session, &mut desk, interrupts, prompt).await?;
+    let mut driver = Driver::open(start, interrupts, args.session.as_deref()).await?;
+    let end = driver.turn(prompt).await?;
     let status = drive::status(&end, interrupts);
     if status != 0 && !start.console.is_json() {
-        start.console.note(&format!("go on with: hames run --session {} \"…\"", session.id()));
+        start.console.note(&format!("go on with: hames run --session {} \"…\"", driver.session.id()));
     }
+    driver.finish().await;
     Ok(status)
 }
 

@@ -26,6 +26,7 @@ macro_rules! for_each_limit {
         $apply!(max_parallel_calls, plain);
         $apply!(max_turn_result_bytes, plain);
         $apply!(max_hook_ms, plain);
+        $apply!(max_post_turn_hook_ms, plain);
         $apply!(max_same_failures, plain);
         $apply!(max_identical_rounds, plain);
         $apply!(max_failures_in_row, plain);

@@ -88,6 +88,7 @@ pub(super) struct RawLimits {
     pub(super) max_parallel_calls: Option<Spanned<usize>>,
     pub(super) max_turn_result_bytes: Option<Spanned<u64>>,
     pub(super) max_hook_ms: Option<Spanned<u64>>,
+    pub(super) max_post_turn_hook_ms: Option<Spanned<u64>>,
     pub(super) max_same_failures: Option<Spanned<u32>>,
     pub(super) max_identical_rounds: Option<Spanned<u32>>,
     pub(super) max_failures_in_row: Option<Spanned<u32>>,

@@ -15,6 +15,7 @@ use hames_core::turn::{Engine, EngineParts};
 use hames_core::types::{DialectChoice, Notation, TurnLimits};
 use hames_wasm::{EngineOptions, LoadOptions, PluginSource, Sandbox, SandboxOptions, Workspace};
 
+use super::hooks::Hooks;
 use super::plugins::{self, LoadedPlugin, Loader, PluginProblem};
 use super::prompt::{self, Additions};
 use super::recall::Recall;
@@ -57,6 +58,7 @@ pub struct HarnessBuilder {
     pub(super) recall: Recall,
     pub(super) additions: Additions,
     has_shell: bool,
+    pub(super) hooks: Hooks,
 }
 
 impl HarnessBuilder {
@@ -88,6 +90,7 @@ impl HarnessBuilder {
             recall: Recall::default(),
             additions: Additions::default(),
             has_shell: false,
+            hooks: Hooks::default(),
         }
     }
 
@@ -254,13 +257,14 @@ impl HarnessBuilder {
         parts.limits = self.limits;
         parts.results = results;
         self.summaries.put_into(&mut parts);
+        let post_turn = self.hooks.wire(&mut parts, || self.policy.secrets(&self.environment));
         let engine = Engine::new(parts);
         let sessions = self.state_dir.as_ref().map(|dir| SessionStore::new(dir.join("sessions"), clock));
         let facts = BTreeMap::from([
             ("workspace".to_owned(), self.workspace.display().to_string()),
             ("hames".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
         ]);
-        Ok(Harness { inner: Arc::new(Inner { engine, sessions, plugins, problems, facts }) })
+        Ok(Harness { inner: Arc::new(Inner { engine, sessions, plugins, problems, facts, post_turn }) })
     }
 
     /// Loads the plugins alone, as listings do.

@@ -4,10 +4,12 @@
 //! [`TurnHandle`]. `builder` does the wiring, `plugins` finds and admits components.
 
 mod builder;
+mod hooks;
 mod memory;
 pub mod plugins;
 mod prompt;
 mod recall;
+mod scrub;
 mod sources;
 mod state;
 mod summarizer;
@@ -16,19 +18,22 @@ mod unmatched;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hames_core::context::{Restored, restore};
 use hames_core::fence::Fence;
 use hames_core::transcript::Transcript;
-use hames_core::turn::{Engine, Session as CoreSession, UserInput};
+use hames_core::turn::{Engine, Mailbox, Session as CoreSession, UserInput};
 use hames_core::types::{AgentPath, Cost, SessionId, Usage};
 use tokio::sync::Mutex;
 
 pub use builder::{HarnessBuilder, Loaded};
+pub use hooks::DrainedHooks;
 pub use turn::TurnHandle;
 
 use crate::error::HarnessError;
 use crate::session::{ResumedSession, SessionStore};
+use hooks::PostTurnQueue;
 use memory::MemoryTranscript;
 use plugins::{LoadedPlugin, PluginProblem};
 
@@ -45,6 +50,8 @@ struct Inner {
     plugins: Vec<LoadedPlugin>,
     problems: Vec<PluginProblem>,
     facts: BTreeMap<String, String>,
+    /// Where post-turn hooks run, if there are any.
+    post_turn: Option<Arc<PostTurnQueue>>,
 }
 
 impl Harness {
@@ -93,6 +100,23 @@ impl Harness {
         &self.inner.engine
     }
 
+    /// Waits until the post-turn hooks have seen every turn that is over, at most for `limit`, and returns what went wrong
+    /// meanwhile. A program calls it before it exits, once the reply is out: hooks run behind the reply, and end with the
+    /// process.
+    pub async fn drain_hooks(&self, limit: Duration) -> DrainedHooks {
+        match &self.inner.post_turn {
+            Some(queue) => queue.drain(limit).await,
+            None => DrainedHooks::default(),
+        }
+    }
+
+    /// Waits for post-turn hooks that are far behind, before a turn begins.
+    async fn hook_room(&self) {
+        if let Some(queue) = &self.inner.post_turn {
+            queue.room().await;
+        }
+    }
+
     /// Plugins that were loaded.
     pub fn plugins(&self) -> &[LoadedPlugin] {
         &self.inner.plugins
@@ -110,11 +134,13 @@ pub struct Session {
     id: SessionId,
     notes: Vec<String>,
     core: Arc<Mutex<CoreSession>>,
+    mailbox: Mailbox,
 }
 
 impl Session {
     fn new(harness: Harness, core: CoreSession, notes: Vec<String>) -> Self {
-        Self { harness, id: core.id().clone(), notes, core: Arc::new(Mutex::new(core)) }
+        let (id, mailbox) = (core.id().clone(), core.mailbox().clone());
+        Self { harness, id, notes, core: Arc::new(Mutex::new(core)), mailbox }
     }
 
     /// The session's id: what `--session` takes.
@@ -131,6 +157,23 @@ impl Session {
     pub async fn run(&self, text: impl Into<String>) -> TurnHandle {
         let core = Arc::clone(&self.core).lock_owned().await;
         TurnHandle::spawn(self.harness.clone(), core, UserInput::text(text), Fence::new())
+    }
+
+    /// Says something to the turn that runs: the model reads it before its next step, after all results of the calls under
+    /// way. If the turn is over by then, or none runs, it opens the next turn. Returns at once and never waits for the turn.
+    pub fn steer(&self, text: impl Into<String>) {
+        self.mailbox.steer(text);
+    }
+
+    /// Keeps a message for the next turn. Whoever drives the session asks for it with [`Session::next_message`].
+    pub fn follow_up(&self, text: impl Into<String>) {
+        self.mailbox.follow_up(text);
+    }
+
+    /// Takes what was said and not answered yet, oldest first: steers that came too late for a turn, then follow-ups. Call
+    /// it when a turn is over and run the next turn with it; until it returns `None` the user still waits for an answer.
+    pub fn next_message(&self) -> Option<String> {
+        self.mailbox.take_next()
     }
 
     /// Usage and money of all turns so far. Waits for a turn under way.

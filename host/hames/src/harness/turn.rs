@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hames_core::events::EventStream;
 use hames_core::fence::Fence;
-use hames_core::turn::{Session as CoreSession, TurnError, UserInput};
+use hames_core::turn::{Mailbox, Session as CoreSession, TurnError, UserInput};
 use hames_core::types::{EventKind, SessionId, TurnEnd, TurnEvent, TurnId};
 use tokio::sync::{Notify, OwnedMutexGuard};
 use tokio::task::JoinHandle;
@@ -19,6 +19,7 @@ pub struct TurnHandle {
     events: EventStream,
     is_over: bool,
     fence: Fence,
+    mailbox: Mailbox,
     gone: Arc<Notify>,
     task: Option<JoinHandle<Result<TurnEnd, TurnError>>>,
 }
@@ -34,14 +35,19 @@ impl TurnHandle {
         // Subscribed before the turn begins, and while no other turn of this session runs: nothing is missed.
         let events = harness.engine().parts().bus.subscribe();
         let turn_fence = fence.clone();
+        // From here on a steer is for this turn, although its task may not have begun yet.
+        let mailbox = core.mailbox().clone();
+        mailbox.open();
         let gone = Arc::new(Notify::new());
         let guard = Gone(Arc::clone(&gone));
         let task = tokio::spawn(async move {
             let _guard = guard;
+            // silent: a raised fence is the turn's own business.
+            let _ = turn_fence.race(harness.hook_room()).await;
             // Boxed: the future holds a whole turn.
             Box::pin(harness.engine().run(&mut core, input, &turn_fence)).await
         });
-        Self { session_id, turn_id: None, events, is_over: false, fence, gone, task: Some(task) }
+        Self { session_id, turn_id: None, events, is_over: false, fence, mailbox, gone, task: Some(task) }
     }
 
     /// The next event of this turn; `None` after the terminal one.
@@ -75,6 +81,12 @@ impl TurnHandle {
     /// Stops the turn: the provider's stream is dropped, components are stopped. Its end says `interrupted`.
     pub fn interrupt(&self) {
         self.fence.interrupt();
+    }
+
+    /// Says something to the turn: the model reads it before its next step, after all results of the calls under way. If
+    /// the turn is over by then, it opens the session's next turn; see [`Session::next_message`](super::Session::next_message).
+    pub fn steer(&self, text: impl Into<String>) {
+        self.mailbox.steer(text);
     }
 
     /// A fence that interrupts this turn, for whoever listens to signals.
