@@ -15,6 +15,7 @@ pub mod openai_chat;
 mod rates;
 pub mod recorded;
 mod sse;
+mod tokens;
 
 pub use http::{ApiKey, HttpOptions, ProviderConfigError};
 

@@ -15,7 +15,7 @@ mod wire;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use hames_core::provider::{ChatRequest, ModelFacts, Provider, ProviderError, ReplyStream};
+use hames_core::provider::{ChatRequest, ModelFacts, Provider, ProviderError, ReplyStream, TokenCounter};
 
 pub use decode::{ReplyDecoder, stop_reason};
 use encode::{RequestEncoder, RequestStyle};
@@ -125,6 +125,10 @@ impl Provider for OpenAiChat {
             rate: self.rates.rate(self.endpoint.base_url(), model),
             ..ModelFacts::default()
         }
+    }
+
+    fn counter(&self, model: &str) -> Option<Arc<dyn TokenCounter>> {
+        crate::tokens::counter(model)
     }
 
     async fn chat(&self, request: ChatRequest<'_>) -> Result<ReplyStream, ProviderError> {
