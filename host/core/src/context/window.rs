@@ -1,9 +1,11 @@
 //! The model's window and the marks in it: where compaction begins, what it must reach, what is never passed.
 
+use serde::Serialize;
+
 use crate::types::ContextLimits;
 
 /// Marks in tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Window {
     /// The whole window.
     pub tokens: u64,

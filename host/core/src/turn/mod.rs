@@ -18,6 +18,7 @@ mod hooks;
 mod money;
 mod parts;
 mod recall;
+mod report;
 mod session;
 mod shorten;
 mod speak;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use parts::{DEFAULT_MAX_RECALLED, EngineParts};
+pub use report::{ContextReport, MessageReport};
 pub use session::{Session, UserInput};
 pub use steer::Mailbox;
 

@@ -15,6 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::console::Console;
+use super::debug_context::ContextArgs;
 use super::start::CliError;
 
 /// A reply or a list of tools is not longer than this.
@@ -24,6 +25,8 @@ const MAX_INPUT_BYTES: u64 = 64 * 1024 * 1024;
 pub(super) enum DebugCommand {
     /// Read a model's reply as a turn would, and print its text and calls as one JSON object
     Parse(ParseArgs),
+    /// Show what the next request of a session would carry, and what would be compacted
+    Context(ContextArgs),
 }
 
 /// The notation is that of `--notation`.
@@ -58,17 +61,7 @@ fn any_object() -> Value {
     json!({"type": "object"})
 }
 
-pub(super) fn debug(
-    console: &Console,
-    command: &DebugCommand,
-    notation: Option<Notation>,
-) -> Result<u8, CliError> {
-    match command {
-        DebugCommand::Parse(args) => parse(console, args, notation.unwrap_or_default()),
-    }
-}
-
-fn parse(console: &Console, args: &ParseArgs, notation: Notation) -> Result<u8, CliError> {
+pub(super) fn parse(console: &Console, args: &ParseArgs, notation: Notation) -> Result<u8, CliError> {
     let tools = tools(&args.tools)?;
     let reply = read(&args.reply)?;
     let options = ParseOptions { is_prefilled_think: args.prefilled_think };

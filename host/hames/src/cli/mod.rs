@@ -10,6 +10,7 @@ mod chat;
 mod console;
 mod cost;
 mod debug;
+mod debug_context;
 mod doctor;
 mod drive;
 mod interrupt;
@@ -32,6 +33,7 @@ use clap::Parser;
 use crate::config::Environment;
 use args::{Cli, Command};
 use console::Console;
+use debug::DebugCommand;
 use interrupt::Interrupts;
 use start::CliError;
 
@@ -81,7 +83,12 @@ async fn dispatch(cli: &Cli, environment: &Environment, console: &Console) -> Re
         Command::Memory(command) => Box::pin(memory::memory(&start()?, command)).await,
         Command::Session(command) => session::session(&start()?, command),
         Command::Cost(args) => cost::cost(&start()?, args),
-        Command::Debug(command) => debug::debug(console, command, cli.shared.notation),
+        Command::Debug(DebugCommand::Parse(args)) => {
+            debug::parse(console, args, cli.shared.notation.unwrap_or_default())
+        }
+        Command::Debug(DebugCommand::Context(args)) => {
+            Box::pin(debug_context::context(&start()?, args)).await
+        }
         Command::Doctor => Box::pin(doctor::doctor(&start()?)).await,
     }
 }

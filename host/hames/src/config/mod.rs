@@ -4,6 +4,7 @@
 //! origin of every value kept for `hames doctor`) and a checked [`Policy`]. The workspace's own `hames.toml` may be
 //! edited by a plugin with write access, so it can only choose, never widen: see `workspace`.
 
+mod context;
 mod environment;
 mod error;
 mod limits;

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde::de::{self, MapAccess, Visitor};
 use toml::Spanned;
 
+use super::context::RawContext;
 use super::models::{DialectSetting, ModelSettings};
 use super::summarizer::{RawResults, RawSummarizer};
 
@@ -56,6 +57,7 @@ pub(super) struct RawConfig {
     pub(super) memory: super::memory::RawMemory,
     pub(super) prompt: super::prompt::RawPrompt,
     pub(super) tools: super::tools::RawTools,
+    pub(super) context: RawContext,
     /// How the wasm engine is set up.
     pub(super) engine: Option<hames_wasm::EngineOptions>,
 }

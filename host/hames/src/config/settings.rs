@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use hames_core::types::{Notation, TurnLimits};
+use hames_core::types::{ContextLimits, Notation, TurnLimits};
 
 use super::error::{ConfigError, Place, absent, nearest_name, parse, read_optional};
 use super::limits::widen;
@@ -150,6 +150,8 @@ pub struct Settings {
     pub summarizer: SummarizerSettings,
     /// How much is kept of long results.
     pub results: ResultSettings,
+    /// When a history is compacted.
+    pub context: ContextLimits,
     /// How the wasm engine is set up.
     pub engine: hames_wasm::EngineOptions,
     /// Instructions that replace the built-in ones.
@@ -253,6 +255,7 @@ impl Settings {
             },
             summarizer: user.summarizer.into(),
             results: user.results.into(),
+            context: user.context.into(),
             engine: user.engine.unwrap_or_default(),
             system_prompt: prompt_file.as_deref().map(read_prompt).transpose()?,
             prompt: user.prompt.checked(&base, &workspace, &user_file)?,

@@ -444,3 +444,32 @@ fn an_unknown_dialect_or_notation_is_named_with_its_place() {
     }
     assert!(notation_from_name("herms").unwrap_err().contains("did you mean `hermes`?"));
 }
+
+#[test]
+fn the_marks_of_the_context_are_in_order_or_an_error_and_never_the_workspaces() {
+    let home = Home::new();
+    home.write("config/hames.toml", "[context]\ncompact_at_percent = 70\nkeep_results = 3\n");
+    let settings = home.load(&[], &Overrides::default()).unwrap();
+    let expected = hames_core::types::ContextLimits {
+        compact_at_percent: 70,
+        keep_results: 3,
+        ..hames_core::types::ContextLimits::default()
+    };
+    assert_eq!(settings.context, expected);
+    for (text, word) in [
+        ("compact_at_percent = 95", "`compact_at_percent`"),
+        ("hard_at_percent = 101", "`hard_at_percent`"),
+        ("headroom_percent = 80", "`headroom_percent`"),
+        ("keep_recent_percent = 80", "`keep_recent_percent`"),
+        ("unknown_window_tokens = 5", "`unknown_window_tokens`"),
+        ("compact_at = 5", "compact_at"),
+    ] {
+        home.write("config/hames.toml", &format!("[context]\n{text}\n"));
+        let (message, hint) = home.error();
+        assert!(message.contains(word), "{text}: {message} {hint:?}");
+    }
+    home.write("config/hames.toml", "");
+    home.write("work/hames.toml", "[context]\nkeep_results = 0\n");
+    let (message, hint) = home.error();
+    assert!(message.contains("`context`"), "{message} {hint:?}");
+}

@@ -39,6 +39,7 @@ const AUTHORITY: &[&str] = &[
     "memory",
     "prompt",
     "tools",
+    "context",
     "plugins.dirs",
     "plugins.enabled",
     "limits.plugin",

@@ -12,7 +12,7 @@ use hames_core::results::{ReadResult, ResultStore};
 use hames_core::summarizer::Summarizer;
 use hames_core::tool::Tool;
 use hames_core::turn::{Engine, EngineParts};
-use hames_core::types::{DialectChoice, Notation, TurnLimits};
+use hames_core::types::{ContextLimits, DialectChoice, Notation, TurnLimits};
 use hames_wasm::{EngineOptions, LoadOptions, PluginSource, Sandbox, SandboxOptions, Workspace};
 
 use super::hooks::Hooks;
@@ -43,6 +43,7 @@ pub struct HarnessBuilder {
     approver: Arc<dyn Approver>,
     limits: TurnLimits,
     pub(super) state_dir: Option<PathBuf>,
+    context: ContextLimits,
     cache_dir: Option<PathBuf>,
     bundle_dir: Option<PathBuf>,
     plugin_dirs: Vec<PathBuf>,
@@ -74,6 +75,7 @@ impl HarnessBuilder {
             policy: Policy::built_in(),
             approver: Arc::new(NoApprover),
             limits: TurnLimits::default(),
+            context: ContextLimits::default(),
             state_dir: None,
             cache_dir: None,
             bundle_dir: None,
@@ -107,6 +109,7 @@ impl HarnessBuilder {
         self.plugin_dirs = settings.plugin_dirs();
         self.plugin_settings = settings.plugins.clone();
         self.engine_options = settings.engine.clone();
+        self.context = settings.context;
         self.summaries.settings = settings.summarizer.clone();
         self.max_session_result_bytes = settings.results.max_session_bytes;
         self.environment = settings.environment().clone();
@@ -193,6 +196,13 @@ impl HarnessBuilder {
         self
     }
 
+    /// When a history is compacted, and what of it stays.
+    #[must_use]
+    pub fn context(mut self, limits: ContextLimits) -> Self {
+        self.context = limits;
+        self
+    }
+
     /// Where sessions and whole results are kept. Default: nowhere, sessions live in memory only.
     #[must_use]
     pub fn state_dir(mut self, path: impl Into<PathBuf>) -> Self {
@@ -256,6 +266,7 @@ impl HarnessBuilder {
         parts.registry = registry;
         parts.limits = self.limits;
         parts.results = results;
+        parts.context = self.context;
         self.summaries.put_into(&mut parts);
         let post_turn = self.hooks.wire(&mut parts, || self.policy.secrets(&self.environment));
         let engine = Engine::new(parts);
