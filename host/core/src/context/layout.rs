@@ -79,13 +79,12 @@ impl Layout {
     pub fn middles(&self, history: &History) -> Vec<Range<usize>> {
         let end = self.recent.max(self.opening);
         let middles = match self.newest_user.filter(|at| *at < end) {
-            Some(user) => vec![self.opening..user, user + 1..end],
-            None => vec![self.opening..end],
+            Some(user) => [self.opening..user, user + 1..end],
+            None => [self.opening..end, end..end],
         };
-        let mut middles: Vec<Range<usize>> = middles
-            .into_iter()
-            .filter(|range| !range.is_empty() && !(range.len() == 1 && history.is_summary(range.start)))
-            .collect();
+        let is_summary = |range: &Range<usize>| range.len() == 1 && history.is_summary(range.start);
+        let mut middles: Vec<Range<usize>> =
+            middles.into_iter().filter(|range| !range.is_empty() && !is_summary(range)).collect();
         middles.sort_by_key(|range| std::cmp::Reverse(self.tokens(range.clone())));
         middles
     }

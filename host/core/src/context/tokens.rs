@@ -25,10 +25,13 @@ pub struct TokenCount {
     /// Uncorrected estimates of the messages, as sent, one running sum per message.
     sums: Vec<f64>,
     bytes: u64,
-    tools: Option<(Arc<[Arc<ToolSpec>]>, f64, u64)>,
+    tools: Option<CountedTools>,
     anchor: Option<Anchor>,
     factor: f64,
 }
+
+/// Tools with their uncorrected estimate and their bytes.
+type CountedTools = (Arc<[Arc<ToolSpec>]>, f64, u64);
 
 /// What is known: the first `messages` messages are `tokens` tokens, tools included.
 #[derive(Debug, Clone, Copy)]

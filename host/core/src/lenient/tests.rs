@@ -1,5 +1,5 @@
 //! What is repaired, what is a fault, and that a fault says where.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "test")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "test")]
 
 use serde_json::json;
 

@@ -113,6 +113,7 @@ pub fn shape_failure(failure: &ToolFailure, shaping: Shaping<'_>) -> Shaped {
 }
 
 /// A piece of binary data.
+#[derive(Clone, Copy)]
 struct Blob<'a> {
     media_type: &'a str,
     name: Option<&'a str>,

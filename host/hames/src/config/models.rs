@@ -146,7 +146,6 @@ impl SpeechSettings {
             dialect,
             notation: settings.notation.or(known.notation),
             is_prefilled_think: settings.prefilled_think.unwrap_or(known.is_prefilled_think),
-            ..known
         }
     }
 }

@@ -132,7 +132,7 @@ async fn a_damaged_file_is_an_error_with_a_way_out() {
     drop(memory);
     let mut bytes = std::fs::read(place.path()).unwrap();
     let end = bytes.len();
-    bytes[4096..end].fill(0xa5);
+    bytes.get_mut(4096..end).unwrap().fill(0xa5);
     std::fs::write(place.path(), bytes).unwrap();
     let memory = place.memory();
     let error = memory.search("oats", 5).await.unwrap_err();

@@ -68,7 +68,7 @@ struct Alternating(FileSpendBook, FileSpendBook, AtomicU64);
 
 impl Alternating {
     fn next(&self) -> &FileSpendBook {
-        if self.2.fetch_add(1, Ordering::Relaxed) % 2 == 0 { &self.0 } else { &self.1 }
+        if self.2.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) { &self.0 } else { &self.1 }
     }
 }
 

@@ -40,16 +40,20 @@ pub async fn memory(subject: &dyn Memory) {
 
     let newest_first = [&same, &tokyo, &hay, &oats].map(MemoryEntry::clone);
     assert_eq!(list(subject, 10).await, newest_first, "the newest comes first");
-    assert_eq!(list(subject, 1).await, [same.clone()], "a limit holds");
+    assert_eq!(list(subject, 1).await, std::slice::from_ref(&same), "a limit holds");
     assert_eq!(list(subject, 0).await, [], "none is none");
 
     let found = search(subject, "what does the brown horse get in winter?", 10).await;
     assert_eq!(found.first(), Some(&hay.id), "the best match comes first");
     assert_eq!(search(subject, "OATS", 10).await, [same.id.clone(), oats.id.clone()], "of equals the newest");
-    assert_eq!(search(subject, "oats", 1).await, [same.id.clone()], "a limit holds");
+    assert_eq!(search(subject, "oats", 1).await, std::slice::from_ref(&same.id), "a limit holds");
     assert_eq!(search(subject, "oats", 0).await, Vec::<String>::new(), "none is none");
-    assert_eq!(search(subject, "明日の東京の天気は", 10).await, [tokyo.id.clone()], "without spaces too");
-    assert_eq!(search(subject, "雨", 10).await, [tokyo.id.clone()], "one character is a word");
+    assert_eq!(
+        search(subject, "明日の東京の天気は", 10).await,
+        std::slice::from_ref(&tokyo.id),
+        "without spaces too"
+    );
+    assert_eq!(search(subject, "雨", 10).await, std::slice::from_ref(&tokyo.id), "one character is a word");
     assert_eq!(search(subject, "zebra", 10).await, Vec::<String>::new(), "only what matches");
     for query in HOSTILE {
         search(subject, query, 10).await;
@@ -76,7 +80,7 @@ pub async fn memory(subject: &dyn Memory) {
     for foreign in ["", "m", "-1", "m99999999999999999999999", "' OR 1=1"] {
         assert!(!forget(subject, foreign).await, "`{foreign}` is no id");
     }
-    assert_eq!(search(subject, "oats", 10).await, [same.id.clone()], "and not found again");
+    assert_eq!(search(subject, "oats", 10).await, std::slice::from_ref(&same.id), "and not found again");
     assert_eq!(list(subject, 10).await, [same, tokyo, hay], "the others stay");
     let again = add(subject, "user", "The grey horse eats oats.", 50).await;
     assert_ne!(again.id, oats.id, "an id is never given twice");

@@ -224,7 +224,6 @@ fn call(cursor: &mut Cursor<'_>, head: &Head<'_>, has_mark: bool, context: &Cont
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::dialect::notation::{ParseOptions, parser};
     use crate::dialect::{Parsed, Piece, Tools};
     use crate::provider::StopReason;
