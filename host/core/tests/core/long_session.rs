@@ -24,10 +24,10 @@ const WINDOW: u64 = 32_768;
 fn reply(kind: DialectKind, n: usize) -> Script {
     let thought = format!("Step {n}: I look at the next file and note what I find. ");
     let mut calls = vec![("read", json!({"path": format!("src/file-{n}.txt")}))];
-    if n % 5 == 0 {
+    if n.is_multiple_of(5) {
         calls.push(("write", json!({"path": format!("out-{n}.txt")})));
     }
-    if n % 7 == 0 {
+    if n.is_multiple_of(7) {
         calls.push(("grep", json!({"path": format!("src/{n}")})));
     }
     match kind {

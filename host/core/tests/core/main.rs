@@ -1,5 +1,6 @@
 //! Tests of the core through its public API: scripted provider, paused clock, no sleeping.
 #![allow(
+    clippy::print_stdout,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
