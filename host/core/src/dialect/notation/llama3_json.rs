@@ -63,6 +63,10 @@ fn read(text: &str, context: &Context<'_>) -> Step<(usize, Vec<Item>)> {
         let looks_like_one = (is_tagged && is_first) || begins_like_a_call(&cursor, context);
         let (value, repairs) = match calls::value(&mut cursor) {
             Ok(read) => read,
+            // What it begins like is only certain once its head is there.
+            Err(Halt::Broken(_)) if !looks_like_one && !context.is_whole && !has_whole_head(&cursor) => {
+                return Err(Halt::More);
+            }
             // Text in braces behind a call is text; a further call that cannot be read is not.
             Err(Halt::Broken(_)) if !looks_like_one && is_first => return Err(Halt::Text),
             Err(Halt::More) if !looks_like_one && is_first && context.is_whole => return Err(Halt::Text),
@@ -120,6 +124,13 @@ fn is_call(value: &Value, context: &Context<'_>) -> bool {
     }
 }
 
+/// Characters that tell what a value was going to be.
+const HEAD_CHARS: usize = 200;
+
+fn has_whole_head(cursor: &Cursor<'_>) -> bool {
+    cursor.rest().chars().nth(HEAD_CHARS).is_some()
+}
+
 /// Whether a value that is not complete, or not quite JSON, was going to be a call.
 fn begins_like_a_call(cursor: &Cursor<'_>, context: &Context<'_>) -> bool {
     let names_a_tool = |text: &str| {
@@ -130,7 +141,7 @@ fn begins_like_a_call(cursor: &Cursor<'_>, context: &Context<'_>) -> bool {
         };
         known(name, context).is_some() || (!is_closed && cursor.is_cut())
     };
-    let head: String = cursor.rest().chars().take(200).collect();
+    let head: String = cursor.rest().chars().take(HEAD_CHARS).collect();
     ["\"name\"", "'name'", "\"function\"", "'function'"]
         .iter()
         .any(|key| head.split_once(key).is_some_and(|(_, behind)| names_a_tool(behind)))
