@@ -4,6 +4,7 @@
 //! bracket too many, the end (also a wrong or missing one). Anything else that could be the rest of a value that was read
 //! too short makes the block unreadable.
 
+use super::calls::is_name;
 use super::{Context, FoundCall, Item, Read, json_call, tags};
 use crate::lenient::{self, Fault, Reading};
 
@@ -116,15 +117,18 @@ fn first_value(text: &str, start: Start<'_>, context: &Context<'_>) -> Result<us
     if rest.get(words..).is_some_and(|found| found.starts_with('<')) {
         return Err(prose(before, is_block, false, start, context));
     }
-    // In the middle of a sentence, braces after words are an explanation.
-    let is_mention = !words.eq(&0) && !is_block && !context.is_line_start && !start.is_certain;
+    // In the middle of a sentence that goes on behind the opener, braces are an explanation.
+    let is_mention = !words.eq(&0) && !is_newline_before && !context.is_line_start && !start.is_certain;
     if is_mention { Err(Read::Text) } else { Ok(at + words) }
 }
 
 /// There is no value after the opener, only these words.
 fn prose(words: &str, is_block: bool, is_long: bool, start: Start<'_>, context: &Context<'_>) -> Read {
     let words = words.trim();
-    let is_tool = context.tool(words).is_some();
+    let (name, behind) = words.split_at(words.find(|c| !is_name(c)).unwrap_or(words.len()));
+    // A tool's name alone, or a call as another notation writes it.
+    let is_tool = context.tool(name).is_some()
+        && (behind.is_empty() || (context.is_line_start && behind.starts_with('(')));
     let is_meant =
         start.is_certain || (context.is_line_start && !is_long && (is_block || words.is_empty())) || is_tool;
     match (is_meant, context.is_cut_off() && words.is_empty()) {
@@ -158,6 +162,14 @@ fn value(text: &str, at: usize, start: Start<'_>, context: &Context<'_>) -> Resu
         Err(Fault::Broken { at: wrong, message }) => {
             // The model wrote the end of the block: brackets that are still open there were forgotten.
             let tail = rest.get(wrong..).unwrap_or_default();
+            // «<tool_call>{"name": …}» in the middle of a sentence shows how calls look.
+            let is_mention = !context.is_line_start && !start.is_certain;
+            if is_mention && ["...", "\u{2026}"].iter().any(|dots| tail.starts_with(dots)) {
+                return Err(Read::Text);
+            }
+            if is_mention && !context.is_whole && [".", ".."].contains(&tail) {
+                return Err(Read::More);
+            }
             let is_end = ["</", "```", "[/"].iter().any(|end| tail.starts_with(end));
             if !is_end && !context.is_whole && ["<", "`", "``", "["].contains(&tail) {
                 return Err(Read::More);
@@ -232,6 +244,9 @@ fn after_value(text: &str, end: usize, is_object: bool, start: Start<'_>, contex
                 return match tags::read(rest) {
                     tags::Tag::Found { is_close: true, len, .. } => done(at + len, false),
                     tags::Tag::Partial if !context.is_whole => After::Other(Read::More),
+                    tags::Tag::Partial if context.is_cut_off() => {
+                        After::Other(broken(start, "the reply was cut off before its end"))
+                    }
                     tags::Tag::Partial if rest.starts_with("</") => done(text.len(), true),
                     _ => done(at, true),
                 };

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::calls;
-use super::cursor::{Cursor, Step, broken, settle};
+use super::cursor::{Cursor, Halt, Step, broken, settle};
 use super::invoke::{self, Marks};
 use super::{At, Context, Item, NotationParser, Opener, Read};
 use crate::types::ToolSpec;
@@ -98,6 +98,7 @@ fn read(text: &str, context: &Context<'_>) -> Step<(usize, Vec<Item>)> {
         return Ok((cursor.at(), items));
     }
     let is_section = cursor.eat_any(CALLS)?.is_some();
+    let is_spaced = cursor.peek() == Some(' ');
     let mut items = Vec::new();
     loop {
         cursor.skip_blank();
@@ -108,6 +109,11 @@ fn read(text: &str, context: &Context<'_>) -> Step<(usize, Vec<Item>)> {
         if !is_section {
             break;
         }
+    }
+    let is_prose = items.is_empty() && !context.is_line_start && is_spaced;
+    if is_prose && cursor.peek().is_some_and(char::is_alphanumeric) {
+        // A sentence that names the mark.
+        return Err(Halt::Text);
     }
     if is_section && !cursor.close(CALLS_END)? {
         return broken("between the calls of a block stands something else");

@@ -104,6 +104,9 @@ fn call(cursor: &mut Cursor<'_>, context: &Context<'_>, is_first: bool) -> Step<
     cursor.skip_blank();
     let name = cursor.take_while(calls::is_name);
     cursor.skip_blank();
+    if is_first && !is_marked && cursor.is_at_end() && cursor.is_whole() && !context.is_line_start {
+        return Err(Halt::Text);
+    }
     let end = match cursor.need()? {
         '{' if !name.is_empty() => '}',
         '(' if !name.is_empty() => ')',

@@ -83,7 +83,11 @@ fn call(cursor: &mut Cursor<'_>, context: &Context<'_>) -> Step<Item> {
         let value = calls::slot(tool, key, text, &mut repairs);
         literal::insert(&mut given, key.to_owned(), value)?;
     }
-    if given.is_empty() && !cursor.is_at_end() && !cursor.rest().starts_with("</") {
+    let is_prose = match cursor.is_at_end() {
+        true => cursor.is_whole() && tool.is_none() && !context.is_line_start,
+        false => !cursor.rest().starts_with("</"),
+    };
+    if given.is_empty() && is_prose {
         return Err(Halt::Text);
     }
     call_of(name, given, &repairs, context)

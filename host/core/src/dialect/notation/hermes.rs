@@ -29,7 +29,15 @@ pub(super) fn is_tag(name: &str) -> bool {
 
 /// A closing tag at the start of a line without a block. After a call it is only one too many; alone it shows that a call was
 /// meant whose opening tag is missing.
-pub(super) fn left_over(name: &str, len: usize, context: &Context<'_>) -> Read {
+pub(super) fn left_over(text: &str, name: &str, len: usize, context: &Context<'_>) -> Read {
+    let behind = text.get(len..).unwrap_or_default().trim_start_matches([' ', '\t', '\r']);
+    if behind.is_empty() && !context.is_whole {
+        return Read::More;
+    }
+    // A sentence that begins with the tag speaks of it.
+    if context.calls == 0 && behind.starts_with(|c: char| c.is_alphanumeric()) {
+        return Read::Text;
+    }
     match context.calls {
         0 => Read::Broken { problem: format!("there is a `</{name}>` but no opening tag before it") },
         _ => Read::Block { len, items: Vec::new() },
@@ -79,7 +87,7 @@ impl NotationParser for Hermes {
             return Read::Text;
         }
         if is_close {
-            return left_over(&name, len, context);
+            return left_over(text, &name, len, context);
         }
         let opener = text.get(..len).unwrap_or_default();
         let tool = tags::attribute(&attributes, &["name", "tool", "function"]);

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::calls;
-use super::cursor::{Cursor, Step, broken, settle};
+use super::cursor::{Cursor, Halt, Step, broken, settle};
 use super::{At, Context, Item, NotationParser, Opener, Read};
 use crate::types::ToolSpec;
 
@@ -45,6 +45,7 @@ impl NotationParser for Kimi {
 fn read(text: &str, context: &Context<'_>) -> Step<(usize, Vec<Item>)> {
     let mut cursor = Cursor::new(text, context);
     let is_section = cursor.eat_any(SECTION)?.is_some();
+    let is_spaced = cursor.peek() == Some(' ');
     let mut items = Vec::new();
     loop {
         cursor.skip_blank();
@@ -55,6 +56,11 @@ fn read(text: &str, context: &Context<'_>) -> Step<(usize, Vec<Item>)> {
         if !is_section {
             break;
         }
+    }
+    let is_prose = items.is_empty() && !context.is_line_start && is_spaced;
+    if is_prose && cursor.peek().is_some_and(char::is_alphanumeric) {
+        // A sentence that names the mark.
+        return Err(Halt::Text);
     }
     if is_section && !cursor.close(SECTION_END)? {
         return broken("between the calls of a section stands something else");

@@ -68,7 +68,7 @@ pub(super) fn read(text: &str, breaks: Breaks, context: &Context<'_>) -> Read {
         Tag::Partial | Tag::None => return Read::Text,
     };
     if is_close {
-        return left_over(&name, len, context);
+        return left_over(text, &name, len, context);
     }
     let mut block = Block { text, breaks, context, is_wrapped: false, calls: Vec::new() };
     if !is_one_of(&name, CALLS) {
@@ -87,7 +87,7 @@ pub(super) fn read(text: &str, breaks: Breaks, context: &Context<'_>) -> Read {
 }
 
 /// A closing tag outside of a block. After a call it may mean that the call's last value held it: then the call was cut.
-fn left_over(name: &str, len: usize, context: &Context<'_>) -> Read {
+fn left_over(text: &str, name: &str, len: usize, context: &Context<'_>) -> Read {
     if is_one_of(name, CALLS) || is_one_of(name, &[PARAMETER]) {
         return match context.calls {
             0 => Read::Text,
@@ -99,7 +99,7 @@ fn left_over(name: &str, len: usize, context: &Context<'_>) -> Read {
         };
     }
     match hermes::is_tag(local(name)) && context.is_line_start {
-        true => hermes::left_over(name, len, context),
+        true => hermes::left_over(text, name, len, context),
         false => Read::Text,
     }
 }

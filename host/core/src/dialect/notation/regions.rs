@@ -7,7 +7,7 @@ pub(super) enum Content {
     Thinking,
     /// A tool's result, written by the model: made up.
     Result,
-    /// The tools as they were declared to the model, or a comment: text that is only quoted.
+    /// The tools as they were declared to the model, a comment, code or an example in HTML: text that is only quoted.
     Quoted,
 }
 
@@ -40,9 +40,20 @@ pub(super) const REGIONS: &[Region] = &[
     region("<function_response>", "</function_response>", Content::Result),
     region("<function_result>", "</function_result>", Content::Result),
     region("<function_results>", "</function_results>", Content::Result),
+    // The same with attributes, as this harness writes them.
+    region("<tool_response ", "</tool_response>", Content::Result),
+    region("<tool_result ", "</tool_result>", Content::Result),
+    region("<tool_results ", "</tool_results>", Content::Result),
+    region("<tool_output ", "</tool_output>", Content::Result),
+    region("<function_response ", "</function_response>", Content::Result),
+    region("<function_result ", "</function_result>", Content::Result),
+    region("<function_results ", "</function_results>", Content::Result),
     region("[TOOL_RESULTS]", "[/TOOL_RESULTS]", Content::Result),
     region("<tools>", "</tools>", Content::Quoted),
     region("<!--", "-->", Content::Quoted),
+    region("<pre>", "</pre>", Content::Quoted),
+    region("<code>", "</code>", Content::Quoted),
+    region("<example>", "</example>", Content::Quoted),
     region("[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", Content::Quoted),
 ];
 

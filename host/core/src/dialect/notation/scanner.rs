@@ -244,6 +244,7 @@ impl Scanner {
             return self.other_mark();
         }
         match self.cover() {
+            Ok(Cover::Plain) if self.is_quoted() => self.other_mark(),
             Ok(Cover::Plain) => match self.block() {
                 Step::Text => self.other_mark(),
                 step => step,
@@ -251,6 +252,18 @@ impl Scanner {
             Ok(Cover::Code | Cover::Undecided) => self.plain(),
             Err(wait) => wait,
         }
+    }
+
+    /// Whether a tag stands right behind a quotation mark that opens: somebody's words are told.
+    fn is_quoted(&self) -> bool {
+        let is_tag = self.rest().bytes().nth(1).is_some_and(|b| b.is_ascii_alphabetic());
+        let mut before = self.text.get(..self.at).unwrap_or_default().chars().rev();
+        let is_quote =
+            before.next().is_some_and(|c| matches!(c, '"' | '\'' | '\u{201c}' | '\u{2018}' | '\u{ab}'));
+        is_tag
+            && is_quote
+            && !self.is_line_start
+            && before.next().is_some_and(|c| c.is_whitespace() || c == '(')
     }
 
     /// At a mark that opens no block.

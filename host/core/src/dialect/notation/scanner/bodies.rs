@@ -5,6 +5,12 @@ use crate::dialect::notation::Item;
 use crate::dialect::notation::regions::{END_TOKENS, Match, first_match};
 use crate::dialect::notation::shown::is_blank;
 
+/// Marks of a body's end that are the beginning of what comes next.
+const BEGINNINGS: &[&str] = &["<|channel|>", "<|start|>"];
+
+/// So much of a line is looked at for backticks.
+const MAX_LINE_BYTES: usize = 256;
+
 impl Scanner {
     pub(super) fn take(&mut self, items: Vec<Item>) {
         for item in items {
@@ -35,6 +41,10 @@ impl Scanner {
         }
         let markers = ends.iter().map(|end| (true, *end, false));
         match first_match(rest, markers.chain(END_TOKENS.iter().map(|token| (false, *token, false)))) {
+            (Match::Full, Some(true)) if self.is_in_code() => {
+                self.pass_body(is_reasoning, 1);
+                Step::Done
+            }
             (Match::Full, Some(true)) => {
                 self.state = State::Line { is_after_block: true };
                 self.is_line_start = true;
@@ -47,6 +57,18 @@ impl Scanner {
                 Step::Done
             }
         }
+    }
+
+    /// Whether the mark at `at`, which begins another message, is shown as inline code on its line instead. A mark that
+    /// only ends the message always does.
+    fn is_in_code(&self) -> bool {
+        let rest = self.rest();
+        if !BEGINNINGS.iter().any(|mark| rest.starts_with(mark)) {
+            return false;
+        }
+        let before = self.text.as_bytes().get(..self.at).unwrap_or_default();
+        let line = before.iter().rev().take(MAX_LINE_BYTES).take_while(|b| **b != b'\n');
+        line.filter(|b| **b == b'`').count() % 2 == 1
     }
 
     fn pass_body(&mut self, is_reasoning: bool, len: usize) {
