@@ -42,7 +42,7 @@ use crate::fence::{Fence, FenceReason};
 use crate::hooks::StopPoint;
 use crate::meter::Meter;
 use crate::provider::{ProviderError, StopReason};
-use crate::results::one_safe_line;
+use crate::results::{floor_boundary, one_safe_line};
 use crate::rounds::RoundGuard;
 use crate::transcript::{Record, TranscriptError};
 use crate::types::{
@@ -53,6 +53,8 @@ use crate::types::{
 const UNREADABLE_PROMPT: &str = include_str!("prompts/unreadable-call.md");
 /// Bytes of a parse problem shown in an event.
 const MAX_PROBLEM_BYTES: usize = 500;
+/// So much of it the model is told: a parse error and the shape of a tool's arguments fit.
+const MAX_TOLD_PROBLEM_BYTES: usize = 4096;
 const EMPTY_REPLY_PROMPT: &str = include_str!("prompts/empty-reply.md");
 
 /// Runs turns. One engine serves any number of sessions, one turn per session at a time.
@@ -224,7 +226,7 @@ impl<'a> Turn<'a> {
             match stop {
                 StopReason::Refusal => return self.refused(&calls),
                 StopReason::Length if calls.is_empty() && unreadable.is_none() => return Ok(self.cut_off()),
-                StopReason::Pause if calls.is_empty() => continue,
+                StopReason::Pause if calls.is_empty() && unreadable.is_none() => continue,
                 StopReason::End
                 | StopReason::ToolUse
                 | StopReason::Length
@@ -338,7 +340,9 @@ impl<'a> Turn<'a> {
         let message = "not run: another call of the same reply could not be read";
         self.refuse_all(calls, &ToolFailure::new(FailureKind::MalformedArguments, message))?;
         self.guard.note_unreadable(written);
-        let text = UNREADABLE_PROMPT.trim_end().replace("{{problem}}", problem);
+        // It may quote what the model wrote, however long that is.
+        let told = problem.get(..floor_boundary(problem, MAX_TOLD_PROBLEM_BYTES)).unwrap_or_default();
+        let text = UNREADABLE_PROMPT.trim_end().replace("{{problem}}", told);
         self.push(Message::User { text })?;
         self.voice.say(EventKind::ReplyUnreadable { problem: one_safe_line(problem, MAX_PROBLEM_BYTES) });
         Ok(())

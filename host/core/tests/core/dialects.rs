@@ -421,3 +421,27 @@ async fn the_model_s_own_dialect_is_spoken_unless_another_is_chosen() {
         assert!(system.contains(expected), "{system}");
     }
 }
+
+#[tokio::test]
+async fn what_the_model_is_told_of_an_unreadable_call_has_a_cap() {
+    let name = "n".repeat(100_000);
+    let unreadable = format!("<tool_call>\n{{\"name\": \"{name}\", \"arguments\": [1]}}\n</tool_call>");
+    let mut rig = rig(&HERMES, vec![Script::text(&unreadable), Script::text("Sorry.")]);
+    let told = rig.say("go").await;
+    assert_eq!(told.end(), &TurnEnd::Completed { text: "Sorry.".to_owned() });
+    let requests = rig.provider.requests();
+    let (role, last) = texts(requests.last().unwrap()).pop().unwrap();
+    assert_eq!(role, "user");
+    assert!(last.contains("nnn") && last.len() < 8192, "{} bytes", last.len());
+}
+
+#[tokio::test]
+async fn an_unreadable_call_before_a_pause_is_told_all_the_same() {
+    let scripts =
+        vec![Script::partial(HERMES.unreadable).finished(StopReason::Pause), Script::text("Sorry.")];
+    let mut rig = rig(&HERMES, scripts);
+    let told = rig.say("go").await;
+    assert_eq!(told.end(), &TurnEnd::Completed { text: "Sorry.".to_owned() });
+    let is_told = told.events.iter().any(|event| matches!(event.kind, EventKind::ReplyUnreadable { .. }));
+    assert!(is_told, "{:?}", told.words());
+}

@@ -77,6 +77,8 @@ pub(super) struct Scanner {
     state: State,
     /// Bytes that may begin something other than text.
     marks: [bool; 256],
+    /// Bytes that may follow such a byte in something other than text.
+    seconds: [bool; 256],
     /// Some opener is empty: the notation is asked at every line.
     asks_every_line: bool,
     shown: Shown,
@@ -114,6 +116,7 @@ impl Scanner {
             at: 0,
             state,
             marks: marks::table(notation.openers()),
+            seconds: marks::seconds(notation.openers()),
             asks_every_line: notation.openers().iter().any(|opener| opener.text.is_empty()),
             shown: Shown::default(),
             spans: Spans::default(),
@@ -234,6 +237,11 @@ impl Scanner {
             self.spans.pass(len);
             self.show_to(self.at + len);
             return Step::Done;
+        }
+        if let Some(second) = rest.bytes().nth(1)
+            && !self.seconds.get(usize::from(second)).copied().unwrap_or_default()
+        {
+            return self.plain();
         }
         let markers = self.openers().map(|opener| ((), opener.text, opener.ignores_case));
         let is_opener = match first_match(rest, markers) {

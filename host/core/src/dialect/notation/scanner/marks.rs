@@ -44,6 +44,27 @@ pub(super) fn table(openers: &[Opener]) -> [bool; 256] {
     table
 }
 
+/// The bytes that may stand behind the first one of any of this: most marks are told from text by them. Every byte where
+/// some mark is a single byte long.
+pub(super) fn seconds(openers: &[Opener]) -> [bool; 256] {
+    let fixed = REGIONS.iter().flat_map(|region| [region.open, region.close]);
+    let fixed = fixed.chain(END_TOKENS.iter().chain(TURN_TOKENS).copied());
+    let all = fixed.map(|text| (text, true));
+    let all = all.chain(openers.iter().map(|opener| (opener.text, opener.ignores_case)));
+    let mut table = [false; 256];
+    for (text, ignores_case) in all {
+        let Some(second) = text.bytes().nth(1) else { return [true; 256] };
+        let cased = [second.to_ascii_lowercase(), second.to_ascii_uppercase()];
+        let seconds = std::iter::once(second).chain(cased.into_iter().filter(|_| ignores_case));
+        for byte in seconds {
+            if let Some(entry) = table.get_mut(usize::from(byte)) {
+                *entry = true;
+            }
+        }
+    }
+    table
+}
+
 /// What stands at the start of `text`, openers aside.
 pub(super) fn find(text: &str, is_whole: bool) -> Result<Option<Mark>, Undecided> {
     let thinking = || REGIONS.iter().filter(|region| region.content == Content::Thinking);
