@@ -14,6 +14,8 @@
 mod calls;
 mod decode;
 mod floor;
+mod iterations;
+mod parse;
 mod raw;
 mod report;
 mod server;
@@ -40,6 +42,10 @@ fn main() -> Result<()> {
     calls::run(&mut report).context("measuring tool calls")?;
     println!("reading back");
     decode::run(&mut report).context("measuring what is read back")?;
+    println!("what a model wrote");
+    parse::run(&mut report).context("measuring the parsers")?;
+    println!("iterations of a long session");
+    iterations::run(&mut report).context("measuring long sessions")?;
     println!("whole turns");
     turns::run(&mut report).context("measuring whole turns")?;
     if !report.finish() {

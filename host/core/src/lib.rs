@@ -14,7 +14,7 @@ pub mod events;
 pub mod fence;
 pub mod gate;
 pub mod hooks;
-mod lenient;
+pub mod lenient;
 pub mod memory;
 pub mod meter;
 pub mod provider;

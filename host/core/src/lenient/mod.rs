@@ -1,4 +1,5 @@
-//! Reads JSON as models write it. Used by the gate for the arguments of a call and by the dialects for whole calls.
+//! Reads JSON as models write it. Used by the gate for the arguments of a call, by the dialects for whole calls, and by
+//! whatever else reads JSON that a model wrote.
 //!
 //! Only what has exactly one reading is repaired, and every repair is told in one line: a trailing comma, comments, Python's
 //! literals and single-quoted strings, raw line breaks in a string, a Markdown fence around the value, one closing bracket
@@ -24,26 +25,35 @@ const MAX_ENCODINGS: usize = 3;
 
 /// A value that was read.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Reading {
-    pub(crate) value: Value,
+pub struct Reading {
+    /// The value.
+    pub value: Value,
     /// The byte after the value.
-    pub(crate) end: usize,
+    pub end: usize,
     /// What was repaired, one line each.
-    pub(crate) repairs: Vec<String>,
+    pub repairs: Vec<String>,
 }
 
 /// Why there is no value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub enum Fault {
     /// The text ends before the value does.
-    Incomplete { message: String },
-    /// No text that could follow would make a value of it. `at` is the byte where it went wrong.
-    Broken { at: usize, message: String },
+    Incomplete {
+        /// Where, with line and column.
+        message: String,
+    },
+    /// No text that could follow would make a value of it.
+    Broken {
+        /// The byte where it went wrong.
+        at: usize,
+        /// What is wrong, with line and column.
+        message: String,
+    },
 }
 
 impl Fault {
     /// What went wrong, with line and column.
-    pub(crate) fn message(&self) -> &str {
+    pub fn message(&self) -> &str {
         match self {
             Self::Incomplete { message } | Self::Broken { message, .. } => message,
         }
@@ -52,7 +62,7 @@ impl Fault {
 
 /// Reads the first value of `text` and says where it ends; what follows is not looked at. Unless `ended_in_full`, more text
 /// may come: then nothing is closed, and the answer is `Incomplete` where the rest could still make it whole.
-pub(crate) fn read_first(text: &str, ended_in_full: bool) -> Result<Reading, Fault> {
+pub fn read_first(text: &str, ended_in_full: bool) -> Result<Reading, Fault> {
     let mut reader = reader::Reader::new(text, ended_in_full);
     let value = reader.value()?;
     Ok(reader.reading(value))
@@ -60,7 +70,7 @@ pub(crate) fn read_first(text: &str, ended_in_full: bool) -> Result<Reading, Fau
 
 /// Reads a text that is one value. Besides what [`read_first`] repairs, a Markdown fence around it and one closing bracket
 /// too many are left out; anything else that follows is a fault.
-pub(crate) fn read_whole(text: &str, ended_in_full: bool) -> Result<Reading, Fault> {
+pub fn read_whole(text: &str, ended_in_full: bool) -> Result<Reading, Fault> {
     let mut reader = reader::Reader::new(text, ended_in_full);
     let is_fenced = reader.skip_fence_line();
     let value = reader.value()?;

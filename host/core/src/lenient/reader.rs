@@ -1,5 +1,6 @@
 //! The reader itself: recursive descent over the bytes, bounded in depth, each byte looked at a bounded number of times.
 
+use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
 use super::{Fault, MAX_DEPTH, Reading, note};
@@ -60,6 +61,13 @@ impl<'a> Reader<'a> {
     /// Blank space, marks that are not seen, and comments.
     pub(super) fn skip_blanks(&mut self) -> Read<()> {
         loop {
+            while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.peek() {
+                self.at += 1;
+            }
+            // Only what is not ASCII may be blank space still.
+            if self.peek().is_some_and(|byte| byte > b' ' && byte != b'/' && byte.is_ascii()) {
+                return Ok(());
+            }
             let rest = self.rest();
             let trimmed = rest.trim_start_matches(['\u{feff}', '\u{200b}']).trim_start();
             self.at += rest.len() - trimmed.len();
@@ -161,12 +169,16 @@ impl<'a> Reader<'a> {
                 Some(_) => return Err(self.broken("expected `:` after a key")),
             }
             let value = self.value()?;
-            if entries.contains_key(&key) {
-                self.at = key_at;
-                let key: String = key.chars().take(40).collect();
-                return Err(self.broken(&format!("the key `{key}` stands twice")));
+            match entries.entry(key) {
+                Entry::Vacant(free) => {
+                    free.insert(value);
+                }
+                Entry::Occupied(taken) => {
+                    let key: String = taken.key().chars().take(40).collect();
+                    self.at = key_at;
+                    return Err(self.broken(&format!("the key `{key}` stands twice")));
+                }
             }
-            entries.insert(key, value);
             if self.is_list_over(b'}')? {
                 return Ok(Value::Object(entries));
             }
@@ -202,7 +214,8 @@ impl<'a> Reader<'a> {
     /// After an entry: steps over a comma (false) or the end of the list (true).
     fn is_list_over(&mut self, close: u8) -> Read<bool> {
         // A number at the very end may lack digits.
-        let may_close = !self.text.get(..self.at).is_some_and(|t| t.ends_with(|c: char| c.is_ascii_digit()));
+        let last = self.at.checked_sub(1).and_then(|at| self.text.as_bytes().get(at));
+        let may_close = !last.is_some_and(u8::is_ascii_digit);
         self.skip_blanks()?;
         match self.peek() {
             None if self.ended_in_full && may_close => {
@@ -227,8 +240,8 @@ impl<'a> Reader<'a> {
 
     fn number(&mut self) -> Read<Value> {
         let rest = self.rest();
-        let len =
-            rest.find(|c: char| !matches!(c, '0'..='9' | '+' | '-' | '.' | 'e' | 'E')).unwrap_or(rest.len());
+        let len = rest.bytes().position(|b| !matches!(b, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E'));
+        let len = len.unwrap_or(rest.len());
         if len == rest.len() && !self.ended_in_full {
             return Err(self.incomplete("the text ends within a number"));
         }

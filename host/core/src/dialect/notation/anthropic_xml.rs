@@ -20,6 +20,11 @@ impl NotationParser for AnthropicXml {
         parameters::read(text, Breaks::Both, context)
     }
 
+    fn ends(&self) -> &'static [char] {
+        // A closing tag or a fence.
+        &['>', '`']
+    }
+
     fn render(&self, name: &str, arguments: &Value, tool: Option<&ToolSpec>) -> String {
         let mut out = format!("<function_calls>\n<invoke name=\"{name}\">\n");
         for (key, value) in parameters::slots(arguments, tool) {

@@ -119,6 +119,11 @@ impl NotationParser for Hermes {
         body::read(text, start, context)
     }
 
+    fn ends(&self) -> &'static [char] {
+        // A closing tag or a fence.
+        &['>', '`']
+    }
+
     fn render(&self, name: &str, arguments: &Value, _tool: Option<&ToolSpec>) -> String {
         format!("<tool_call>\n{}\n</tool_call>", json!({"name": name, "arguments": arguments}))
     }

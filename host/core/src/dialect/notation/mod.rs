@@ -149,6 +149,12 @@ pub(super) trait NotationParser: Sync {
     /// should be said after a bounded number of bytes, since the scanner looks for openers again from the next character.
     fn read(&self, text: &str, context: &Context<'_>) -> Read;
 
+    /// Characters with one of which its blocks usually end: a block that is waited on is looked at again when one comes. It
+    /// decides how soon the end of a block is seen, never how it is read.
+    fn ends(&self) -> &'static [char] {
+        &['>', ']', '}', '`', '\n']
+    }
+
     /// One call as the model would write it, block markers included; `arguments` is an object.
     fn render(&self, name: &str, arguments: &serde_json::Value, tool: Option<&ToolSpec>) -> String;
 

@@ -35,6 +35,11 @@ impl NotationParser for PFormat {
         }
     }
 
+    fn ends(&self) -> &'static [char] {
+        // A closing tag or a fence.
+        &['>', '`']
+    }
+
     fn render(&self, name: &str, arguments: &Value, tool: Option<&ToolSpec>) -> String {
         let spec = tool.filter(|tool| tool.name == name);
         if let (Some(tool), Some(object)) = (spec, arguments.as_object()) {

@@ -20,6 +20,11 @@ impl NotationParser for QwenXml {
         parameters::read(text, Breaks::Each, context)
     }
 
+    fn ends(&self) -> &'static [char] {
+        // A closing tag or a fence.
+        &['>', '`']
+    }
+
     fn render(&self, name: &str, arguments: &Value, tool: Option<&ToolSpec>) -> String {
         let mut out = format!("<tool_call>\n<function={name}>\n");
         for (key, value) in parameters::slots(arguments, tool) {

@@ -178,7 +178,9 @@ impl Scanner {
         if len <= SMALL_WAIT_BYTES || len >= looked_at + looked_at / 2 {
             return true;
         }
-        let may_end = chunk.contains(['>', ']', '}', '`', '\n']);
+        // Outside of a block it is a line, a run of backticks or a value that is waited on.
+        let ends = if self.tried > 0 { self.notation.ends() } else { &['>', ']', '}', '`', '\n'] };
+        let may_end = chunk.contains(ends);
         if may_end && self.credit >= len {
             self.credit -= len;
             return true;
@@ -215,6 +217,11 @@ impl Scanner {
                 Step::Done
             }
             Some(0) => self.mark(),
+            Some(len) if bytes.get(len) == Some(&b'\n') => {
+                self.show_to(self.at + len + 1);
+                self.begin_line();
+                Step::Done
+            }
             Some(len) => {
                 self.show_to(self.at + len);
                 Step::Done

@@ -9,7 +9,16 @@ pub(super) struct Shown {
     pub(super) reasoning: String,
     text_blanks: String,
     reasoning_blanks: String,
-    pieces: Vec<Piece>,
+    /// What was added since the last time, so that a piece is only copied out once.
+    pieces: Vec<Added>,
+}
+
+/// A part of the text or of the reasoning, from and to these bytes.
+#[derive(Debug)]
+struct Added {
+    is_reasoning: bool,
+    start: usize,
+    end: usize,
 }
 
 /// Blank space and marks that are not seen.
@@ -19,20 +28,22 @@ pub(super) fn is_blank(c: char) -> bool {
 
 impl Shown {
     pub(super) fn add_text(&mut self, text: &str) {
-        if let Some(piece) = grown(&mut self.text, &mut self.text_blanks, text) {
-            match self.pieces.last_mut() {
-                Some(Piece::Text(last)) => last.push_str(&piece),
-                _ => self.pieces.push(Piece::Text(piece)),
-            }
-        }
+        let start = self.text.len();
+        grow(&mut self.text, &mut self.text_blanks, text);
+        self.note(false, start, self.text.len());
     }
 
     pub(super) fn add_reasoning(&mut self, text: &str) {
-        if let Some(piece) = grown(&mut self.reasoning, &mut self.reasoning_blanks, text) {
-            match self.pieces.last_mut() {
-                Some(Piece::Reasoning(last)) => last.push_str(&piece),
-                _ => self.pieces.push(Piece::Reasoning(piece)),
-            }
+        let start = self.reasoning.len();
+        grow(&mut self.reasoning, &mut self.reasoning_blanks, text);
+        self.note(true, start, self.reasoning.len());
+    }
+
+    fn note(&mut self, is_reasoning: bool, start: usize, end: usize) {
+        match self.pieces.last_mut() {
+            _ if start == end => {}
+            Some(last) if last.is_reasoning == is_reasoning => last.end = end,
+            _ => self.pieces.push(Added { is_reasoning, start, end }),
         }
     }
 
@@ -46,30 +57,34 @@ impl Shown {
 
     /// The pieces since the last time.
     pub(super) fn take(&mut self) -> Vec<Piece> {
-        std::mem::take(&mut self.pieces)
+        let (text, reasoning) = (&self.text, &self.reasoning);
+        let piece = |Added { is_reasoning, start, end }: Added| match is_reasoning {
+            true => Piece::Reasoning(reasoning.get(start..end).unwrap_or_default().to_owned()),
+            false => Piece::Text(text.get(start..end).unwrap_or_default().to_owned()),
+        };
+        self.pieces.drain(..).map(piece).collect()
     }
 }
 
 /// Adds `added` to `whole`, but keeps blank space at the end back until something follows, and drops blank lines at the
-/// start. Returns what was added.
-fn grown(whole: &mut String, blanks: &mut String, added: &str) -> Option<String> {
+/// start.
+fn grow(whole: &mut String, blanks: &mut String, added: &str) {
     let body = added.trim_end_matches(is_blank);
     if body.is_empty() {
         blanks.push_str(added);
-        return None;
+        return;
     }
-    blanks.push_str(body);
-    let tail = added.get(body.len()..).unwrap_or_default().to_owned();
-    let mut piece = std::mem::replace(blanks, tail);
     if whole.is_empty() {
-        let lead = piece.len() - piece.trim_start_matches(is_blank).len();
-        let line = piece.get(..lead).and_then(|lead| lead.rfind('\n')).map_or(0, |at| at + 1);
-        piece.drain(..line);
+        blanks.push_str(body);
+        let lead = blanks.len() - blanks.trim_start_matches(is_blank).len();
+        let line = blanks.get(..lead).and_then(|lead| lead.rfind('\n')).map_or(0, |at| at + 1);
+        let first = blanks.get(line..).unwrap_or_default();
         // A mark at the very start of a file is no indentation.
-        while let Some(mark) = piece.chars().next().filter(|c| matches!(c, '\u{feff}' | '\u{200b}')) {
-            piece.drain(..mark.len_utf8());
-        }
+        whole.push_str(first.trim_start_matches(['\u{feff}', '\u{200b}']));
+    } else {
+        whole.push_str(blanks);
+        whole.push_str(body);
     }
-    whole.push_str(&piece);
-    Some(piece)
+    blanks.clear();
+    blanks.push_str(added.get(body.len()..).unwrap_or_default());
 }

@@ -99,24 +99,24 @@ impl<'a> Reader<'a> {
         // seem to follow, the text can be read in two ways.
         let mut depth = 0_i64;
         let mut quotes_a_call = false;
-        for (offset, c) in self.from(start).char_indices() {
+        for (offset, c) in self.from(start).bytes().enumerate() {
             let at = start + offset;
             if is_escaped {
                 is_escaped = false;
-                if matches!(c, '|' | ']' | '\\') {
-                    depth -= i64::from(c == ']');
+                if matches!(c, b'|' | b']' | b'\\') {
+                    depth -= i64::from(c == b']');
                     continue;
                 }
             }
             match c {
-                '\\' => is_escaped = true,
-                '|' => {
+                b'\\' => is_escaped = true,
+                b'|' => {
                     slots.push(self.text.get(slot_start..at).unwrap_or_default());
                     slot_start = at + 1;
                 }
-                '[' => depth += 1,
-                '<' => quotes_a_call |= CLOSING.iter().any(|name| starts_with(self.from(at + 1), name)),
-                ']' => {
+                b'[' => depth += 1,
+                b'<' => quotes_a_call |= CLOSING.iter().any(|name| starts_with(self.from(at + 1), name)),
+                b']' => {
                     let bracket = self.bracket(at + 1);
                     match bracket {
                         Bracket::Text => depth -= 1,

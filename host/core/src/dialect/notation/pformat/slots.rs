@@ -90,16 +90,19 @@ fn unescaped(raw: &str) -> String {
         return "_".to_owned();
     }
     let mut text = String::with_capacity(raw.len());
-    let mut letters = raw.chars().peekable();
-    while let Some(c) = letters.next() {
-        match letters.peek() {
-            Some(next @ ('|' | ']' | '\\')) if c == '\\' => {
-                text.push(*next);
-                letters.next();
+    let mut rest = raw;
+    while let Some((before, after)) = rest.split_once('\\') {
+        text.push_str(before);
+        rest = after;
+        match after.chars().next() {
+            Some(escaped @ ('|' | ']' | '\\')) => {
+                text.push(escaped);
+                rest = after.get(1..).unwrap_or_default();
             }
-            _ => text.push(c),
+            _ => text.push('\\'),
         }
     }
+    text.push_str(rest);
     text
 }
 

@@ -60,7 +60,7 @@ impl Scanner {
                     self.tried = len;
                     return Step::Wait(self.at);
                 }
-                Read::More if !is_all => window = len * 2,
+                Read::More if !is_all => window = len * 4,
                 read => break read,
             }
         };

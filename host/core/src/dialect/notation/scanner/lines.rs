@@ -47,11 +47,13 @@ impl Scanner {
             return Step::Done;
         }
         // An opener may be a fence itself.
-        let markers = self.openers().map(|opener| (opener, opener.text, opener.ignores_case));
-        let is_opener = match first_match(content, markers) {
-            (Match::Partial, _) if !self.is_whole() => return Step::Wait(self.at),
-            (Match::Full, Some(opener)) => opener.text.starts_with(['`', '~']),
-            _ => false,
+        let is_opener = content.starts_with(['`', '~']) && {
+            let markers = self.openers().map(|opener| (opener, opener.text, opener.ignores_case));
+            match first_match(content, markers) {
+                (Match::Partial, _) if !self.is_whole() => return Step::Wait(self.at),
+                (Match::Full, Some(opener)) => opener.text.starts_with(['`', '~']),
+                _ => false,
+            }
         };
         if is_opener {
             self.show_to(start);

@@ -18,6 +18,10 @@ pub(super) enum Mark {
 /// The text is too short to tell.
 pub(super) struct Undecided;
 
+fn thinking_closes() -> impl Iterator<Item = &'static str> {
+    REGIONS.iter().filter(|region| region.content == Content::Thinking).map(|region| region.close)
+}
+
 /// The bytes with which any of this may begin.
 pub(super) fn table(openers: &[Opener]) -> [bool; 256] {
     let mut table = [false; 256];
@@ -28,8 +32,8 @@ pub(super) fn table(openers: &[Opener]) -> [bool; 256] {
     };
     set(b'\n');
     set(b'`');
-    let fixed = REGIONS.iter().flat_map(|region| [region.open, region.close]);
-    for text in fixed.chain(END_TOKENS.iter().chain(TURN_TOKENS).copied()) {
+    let opens = REGIONS.iter().map(|region| region.open);
+    for text in opens.chain(thinking_closes()).chain(END_TOKENS.iter().chain(TURN_TOKENS).copied()) {
         text.bytes().take(1).for_each(&mut set);
     }
     for opener in openers {
@@ -67,9 +71,8 @@ pub(super) fn seconds(openers: &[Opener]) -> [bool; 256] {
 
 /// What stands at the start of `text`, openers aside.
 pub(super) fn find(text: &str, is_whole: bool) -> Result<Option<Mark>, Undecided> {
-    let thinking = || REGIONS.iter().filter(|region| region.content == Content::Thinking);
     let opens = REGIONS.iter().map(|region| (Mark::Region(region), region.open, true));
-    let closes = thinking().map(|region| (Mark::StrayClose(region.close), region.close, true));
+    let closes = thinking_closes().map(|close| (Mark::StrayClose(close), close, true));
     let ends = END_TOKENS.iter().map(|token| (Mark::EndToken, *token, false));
     let turns = TURN_TOKENS.iter().map(|token| (Mark::TurnToken, *token, false));
     match first_match(text, opens.chain(closes).chain(ends).chain(turns)) {
