@@ -14,6 +14,9 @@ mod cli;
 mod config;
 mod cost;
 mod ctrl_c;
+#[path = "../../host/wasm/tests/sandbox/guest.rs"]
+#[expect(dead_code, reason = "what only the tests of the sandbox use")]
+mod guest;
 mod kill;
 mod live;
 mod memory;
@@ -21,6 +24,8 @@ mod policy;
 mod process;
 mod program;
 mod prompt;
+mod results;
+mod resume;
 mod session;
 mod shell;
 mod terminal;

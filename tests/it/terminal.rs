@@ -14,7 +14,7 @@ use rustix::termios::{LocalModes, tcgetattr};
 use crate::program::Home;
 
 /// A terminal: the side of the person, and the side of the program.
-fn terminal() -> (File, File) {
+pub(crate) fn terminal() -> (File, File) {
     let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&person).unwrap();
     unlockpt(&person).unwrap();
@@ -28,7 +28,7 @@ fn is_raw(terminal: impl AsFd) -> bool {
 }
 
 /// Reads what the program shows until `words` appear.
-fn read_until(person: &mut File, words: &str) {
+pub(crate) fn read_until(person: &mut File, words: &str) {
     let mut seen = Vec::new();
     let mut piece = [0; 4096];
     while !String::from_utf8_lossy(&seen).contains(words) {

@@ -186,7 +186,9 @@ impl Guest {
     /// The component.
     pub(crate) fn build(&self) -> Vec<u8> {
         let mut module = wat::parse_str(self.wat()).unwrap();
-        let wit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit");
+        // The tests of the workspace use this file too, from another folder.
+        let folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+        let wit = folders.map(|folder| folder.join("wit")).find(|wit| wit.is_dir()).unwrap();
         let mut resolve = Resolve::default();
         resolve.push_dir(wit.join("host")).unwrap();
         resolve.push_dir(wit.join("tool")).unwrap();
