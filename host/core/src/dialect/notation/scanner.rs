@@ -245,7 +245,7 @@ impl Scanner {
             self.show_to(self.at + len);
             return Step::Done;
         }
-        if let Some(second) = rest.bytes().nth(1)
+        if let Some(second) = rest.as_bytes().get(1).copied()
             && !self.seconds.get(usize::from(second)).copied().unwrap_or_default()
         {
             return self.plain();
@@ -271,7 +271,7 @@ impl Scanner {
 
     /// Whether a tag stands right behind a quotation mark that opens: somebody's words are told.
     fn is_quoted(&self) -> bool {
-        let is_tag = self.rest().bytes().nth(1).is_some_and(|b| b.is_ascii_alphabetic());
+        let is_tag = self.rest().as_bytes().get(1).is_some_and(u8::is_ascii_alphabetic);
         let mut before = self.text.get(..self.at).unwrap_or_default().chars().rev();
         let is_quote =
             before.next().is_some_and(|c| matches!(c, '"' | '\'' | '\u{201c}' | '\u{2018}' | '\u{ab}'));

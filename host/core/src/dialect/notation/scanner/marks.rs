@@ -57,7 +57,7 @@ pub(super) fn seconds(openers: &[Opener]) -> [bool; 256] {
     let all = all.chain(openers.iter().map(|opener| (opener.text, opener.ignores_case)));
     let mut table = [false; 256];
     for (text, ignores_case) in all {
-        let Some(second) = text.bytes().nth(1) else { return [true; 256] };
+        let Some(second) = text.as_bytes().get(1).copied() else { return [true; 256] };
         let cased = [second.to_ascii_lowercase(), second.to_ascii_uppercase()];
         let seconds = std::iter::once(second).chain(cased.into_iter().filter(|_| ignores_case));
         for byte in seconds {
