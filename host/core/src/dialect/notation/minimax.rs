@@ -68,12 +68,26 @@ fn read(text: &str, context: &Context<'_>) -> Step<(usize, Vec<Item>)> {
     Ok((cursor.at(), items))
 }
 
+/// Within so many bytes the body of an unreadable invocation begins to end, or it was a mention.
+const MAX_MENTION_BYTES: usize = 1024;
+
 /// Invocations whose opening mark is missing. A mention of `<invoke name="…">` begins the same way but has no body.
 fn without_wrapper(cursor: &mut Cursor<'_>, context: &Context<'_>) -> Step<Vec<Item>> {
-    let has_body = cursor.rest().contains(MARKS.parameter_end) || cursor.rest().contains(MARKS.invoke_end);
+    let rest = cursor.rest();
+    let has_end = |text: &str| text.contains(MARKS.parameter_end) || text.contains(MARKS.invoke_end);
     match invoke::block(cursor, &MARKS, context) {
-        Err(Halt::More) if context.is_whole && !has_body => Err(Halt::Text),
-        Err(Halt::Broken(_)) if !has_body => Err(Halt::Text),
+        Err(Halt::More) if context.is_whole && !has_end(rest) => Err(Halt::Text),
+        Err(Halt::Broken(problem)) => {
+            let mut len = MAX_MENTION_BYTES.min(rest.len());
+            while !rest.is_char_boundary(len) {
+                len -= 1;
+            }
+            match has_end(rest.get(..len).unwrap_or_default()) {
+                true => Err(Halt::Broken(problem)),
+                false if rest.len() < MAX_MENTION_BYTES && !context.is_whole => Err(Halt::More),
+                false => Err(Halt::Text),
+            }
+        }
         // The closing mark is missing just as the opening one is: what follows is text.
         items => items,
     }
