@@ -255,3 +255,25 @@ fn a_reply_is_read_as_a_turn_reads_it() {
     assert_eq!(ran.status, 1);
     assert!(ran.stderr.contains("hint: write [{"), "{}", ran.stderr);
 }
+
+#[test]
+fn what_debug_parse_cannot_read_is_the_users_to_mend() {
+    let home = Home::new();
+    home.write("work/tools.json", r#"[{"name": "read_file"}]"#);
+    home.write("work/odd.json", r#"[{"name": "read_file", "parameters": 5}]"#);
+    home.write("work/reply.txt", "Hello.");
+    std::fs::write(home.path("work/latin.txt"), b"Gr\xfc\xdfe").unwrap();
+    for (arguments, says) in [
+        (["--tools", "tools.json", "absent.txt"].as_slice(), "hint: check the name"),
+        (&["--tools", "absent.json", "reply.txt"], "hint: check the name"),
+        (&["--tools", "tools.json", "latin.txt"], "hint: write it as UTF-8"),
+        (&["--tools", "tools.json", "."], "hint: name a file"),
+        (&["--tools", "-", "-"], "hint: put one of them into a file"),
+        (&["--tools", "odd.json", "reply.txt"], "hint: write [{"),
+        (&["--tools", "tools.json", "--chunk", "0", "reply.txt"], "invalid value '0' for '--chunk"),
+    ] {
+        let ran = home.run(["debug", "parse"].iter().chain(arguments));
+        assert_eq!((ran.status, ran.stdout.as_str()), (1, ""), "{arguments:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(says), "{arguments:?}: {}", ran.stderr);
+    }
+}

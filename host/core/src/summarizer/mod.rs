@@ -49,14 +49,20 @@ impl SummaryRequest<'_> {
     }
 }
 
+/// Default of [`ResultSummaries::over_bytes`]: below it the two ends are a good part of a result.
+pub const DEFAULT_OVER_BYTES: usize = 48 * 1024;
+
+/// Default of [`ResultSummaries::max_bytes`]: few models read more, and none cheaply.
+pub const DEFAULT_MAX_BYTES: usize = 2 * 1024 * 1024;
+
 /// Which long results are summarised, and by whom.
 #[derive(Clone)]
 pub struct ResultSummaries {
     /// Who is asked.
     pub summarizer: Arc<dyn Summarizer>,
-    /// Shorter results are shown with head and tail. Default 48 KiB: below that the two ends are a good part of it.
+    /// Shorter results are shown with head and tail.
     pub over_bytes: usize,
-    /// So are longer ones. Default 2 MiB: few models read more, and none cheaply.
+    /// So are longer ones.
     pub max_bytes: usize,
     /// Failures in a row that switch summaries off for the session. Default 3.
     pub max_failures: u32,
@@ -65,7 +71,7 @@ pub struct ResultSummaries {
 impl ResultSummaries {
     /// With the default numbers.
     pub fn new(summarizer: Arc<dyn Summarizer>) -> Self {
-        Self { summarizer, over_bytes: 48 * 1024, max_bytes: 2 * 1024 * 1024, max_failures: 3 }
+        Self { summarizer, over_bytes: DEFAULT_OVER_BYTES, max_bytes: DEFAULT_MAX_BYTES, max_failures: 3 }
     }
 }
 

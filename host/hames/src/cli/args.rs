@@ -89,7 +89,7 @@ pub(super) enum Command {
     Session(SessionCommand),
     /// Say what was spent, and what the caps leave
     Cost(CostArgs),
-    /// Look inside: how a model's reply is read
+    /// Look inside: how a model's reply is read, what the next request of a session would carry
     #[command(subcommand)]
     Debug(DebugCommand),
     /// Say what is found, what is set and from where, and measure the limits of the sandbox

@@ -112,9 +112,7 @@ fn days(start: &Start, count: u32) -> Result<u8, CliError> {
     let read = read_days(&folder, &first, &today)
         .map_err(|source| CliError::Io { action: format!("read `{}`", folder.display()), source })?;
     for warning in read.iter().flat_map(|day| &day.warnings) {
-        start
-            .console
-            .warning(warning, Some("the rest of the day is shown; under a cap the day allows no call"));
+        start.console.warning(warning, Some("the rest is shown; under a cap such a day allows no call"));
     }
     let account = read.iter().find(|day| day.date == today);
     let report = Report {

@@ -42,8 +42,8 @@ pub(super) struct ParseArgs {
     #[arg(long)]
     prefilled_think: bool,
     /// Feed the reply in pieces of this many bytes, as a stream would [default: whole]
-    #[arg(long, value_name = "BYTES")]
-    chunk: Option<usize>,
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    chunk: Option<u64>,
     /// The reply; `-` reads it from standard input
     reply: PathBuf,
 }
@@ -53,15 +53,15 @@ struct WrittenTool {
     name: String,
     #[serde(default)]
     description: String,
-    #[serde(default = "any_object")]
-    parameters: Value,
-}
-
-fn any_object() -> Value {
-    json!({"type": "object"})
+    #[serde(default)]
+    parameters: Option<serde_json::Map<String, Value>>,
 }
 
 pub(super) fn parse(console: &Console, args: &ParseArgs, notation: Notation) -> Result<u8, CliError> {
+    if [&args.tools, &args.reply].iter().all(|path| path.as_path() == Path::new("-")) {
+        let message = "standard input cannot be both the tools and the reply";
+        return Err(CliError::input(message, "put one of them into a file"));
+    }
     let tools = tools(&args.tools)?;
     let reply = read(&args.reply)?;
     let options = ParseOptions { is_prefilled_think: args.prefilled_think };
@@ -71,7 +71,7 @@ pub(super) fn parse(console: &Console, args: &ParseArgs, notation: Notation) -> 
         &reply,
         &stop_reason(&args.finish),
         options,
-        args.chunk.unwrap_or(usize::MAX),
+        args.chunk.map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
     );
     console.json(&shown(&parsed));
     Ok(0)
@@ -127,7 +127,7 @@ fn tools(path: &Path) -> Result<Tools, CliError> {
             name: tool.name,
             title: None,
             description: tool.description,
-            parameters: tool.parameters,
+            parameters: tool.parameters.map_or_else(|| json!({"type": "object"}), Value::Object),
             output: None,
             effect: Effect::External,
             idempotent: false,
@@ -141,7 +141,7 @@ fn tools(path: &Path) -> Result<Tools, CliError> {
 fn read(path: &Path) -> Result<String, CliError> {
     let name =
         if path == Path::new("-") { "standard input".to_owned() } else { format!("`{}`", path.display()) };
-    let failed = |source| CliError::Io { action: format!("read {name}"), source };
+    let failed = |source| CliError::unreadable(&name, source);
     let source: Box<dyn Read> = if path == Path::new("-") {
         Box::new(std::io::stdin().lock())
     } else {

@@ -27,7 +27,7 @@ pub(super) async fn run(start: &Start, args: &RunArgs, interrupts: &Interrupts) 
 
 fn read_prompt() -> Result<String, CliError> {
     let mut text = String::new();
-    let failed = |source| CliError::Io { action: "read the prompt from standard input".to_owned(), source };
+    let failed = |source| CliError::unreadable("the prompt from standard input", source);
     let read =
         std::io::stdin().lock().take(MAX_PROMPT_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
     if read as u64 > MAX_PROMPT_BYTES {

@@ -1,6 +1,6 @@
 //! What every command begins with: settings, policy, and from them a harness.
 
-use std::io::IsTerminal;
+use std::io::{ErrorKind, IsTerminal};
 use std::sync::Arc;
 
 use hames_core::gate::{Approver, NoApprover};
@@ -33,6 +33,18 @@ impl<E: Into<HarnessError>> From<E> for CliError {
 impl CliError {
     pub(super) fn input(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Input { message: message.into(), hint: Some(hint.into()) }
+    }
+
+    /// Text that the user named could not be read. Whether it is there and is text is up to them; the rest is the system's.
+    pub(super) fn unreadable(name: &str, source: std::io::Error) -> Self {
+        let hint = match source.kind() {
+            ErrorKind::InvalidData => "write it as UTF-8",
+            ErrorKind::NotFound => "check the name; it is relative to the folder that you are in",
+            ErrorKind::IsADirectory => "name a file",
+            ErrorKind::PermissionDenied => "check that you may read it",
+            _ => return Self::Io { action: format!("read {name}"), source },
+        };
+        Self::input(format!("cannot read {name}: {source}"), hint)
     }
 
     pub(super) fn words(&self) -> String {

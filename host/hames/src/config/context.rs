@@ -23,7 +23,7 @@ struct Written {
 pub(super) struct RawContext(ContextLimits);
 
 /// No model that calls tools has a smaller window.
-const MIN_WINDOW_TOKENS: u64 = 1_024;
+pub(super) const MIN_WINDOW_TOKENS: u64 = 1_024;
 
 impl TryFrom<Written> for RawContext {
     type Error = String;

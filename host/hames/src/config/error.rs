@@ -1,6 +1,7 @@
 //! What is wrong with a configuration file, said with file, line, column and the nearest name that would be right.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// A position in a file.
@@ -84,8 +85,14 @@ impl ConfigError {
     /// What the reader can do.
     pub fn hint(&self) -> Option<String> {
         match self {
+            Self::Read { source, .. } if source.kind() == ErrorKind::InvalidData => {
+                Some("write it as UTF-8".to_owned())
+            }
             Self::Read { .. } => Some("check that the file is there and that you may read it".to_owned()),
-            Self::Parse { nearest, .. } => nearest.as_ref().map(|name| format!("did you mean `{name}`?")),
+            Self::Parse { nearest: Some(name), .. } => Some(format!("did you mean `{name}`?")),
+            Self::Parse { nearest: None, .. } => {
+                Some("correct it, or take it out to have the default".to_owned())
+            }
             Self::Authority { belongs_in, .. } => Some(format!(
                 "a plugin that may write to the workspace could change it there; put it in `{}`",
                 belongs_in.display()
@@ -100,7 +107,7 @@ impl ConfigError {
 pub(super) fn read_optional(path: &Path) -> Result<Option<String>, ConfigError> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
-        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(None),
         Err(source) => Err(ConfigError::Read { path: path.to_owned(), source }),
     }
 }
@@ -122,7 +129,7 @@ pub(super) fn parse<T: serde::de::DeserializeOwned>(file: &Path, text: &str) -> 
         }
         if !is_unknown_key && !message.starts_with("unknown variant") {
             let key = key_before(text, start).map(|key| format!("`{key}`: ")).unwrap_or_default();
-            let message = format!("{key}{}", lower_first(message));
+            let message = format!("{key}{}", lower_first(&without_types(message)));
             return ConfigError::Parse { place, message, nearest: None };
         }
         let expected: Vec<&str> = expected.collect();
@@ -166,7 +173,7 @@ fn line_of_key(text: &str, start: usize, key: &str) -> Option<usize> {
 
 /// A file that was named and is not there.
 pub(super) fn absent(path: &Path) -> ConfigError {
-    let source = std::io::Error::new(std::io::ErrorKind::NotFound, "no such file");
+    let source = std::io::Error::new(ErrorKind::NotFound, "no such file");
     ConfigError::Read { path: path.to_owned(), source }
 }
 
@@ -180,6 +187,21 @@ pub(crate) fn nearest_name<'a>(name: &str, candidates: &[&'a str]) -> Option<&'a
         .filter(|(score, _)| *score >= SIMILAR)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, candidate)| candidate)
+}
+
+/// What serde expected, without the names of our types.
+fn without_types(message: &str) -> String {
+    if message == "wanted string or table" {
+        return "expected a string".to_owned();
+    }
+    let Some((found, expected)) = message.rsplit_once("expected ") else { return message.to_owned() };
+    let expected = match expected.trim_end() {
+        "u8" => "a whole number from 0 to 255",
+        "u16" | "u32" | "u64" | "usize" => "a whole number, 0 or more",
+        kind if kind.starts_with("struct ") => "a table",
+        kind => kind,
+    };
+    format!("{found}expected {expected}")
 }
 
 fn lower_first(message: &str) -> String {

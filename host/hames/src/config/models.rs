@@ -8,9 +8,11 @@ use std::path::PathBuf;
 
 use hames_core::provider::ModelFacts;
 use hames_core::types::{DialectChoice, DialectKind, Notation};
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
+use super::context::MIN_WINDOW_TOKENS;
 use super::prices::Price;
 use super::raw::RawConfig;
 use super::{Origin, Overrides, Sourced};
@@ -50,6 +52,7 @@ pub struct ModelSettings {
     /// The notation that it was trained on.
     pub notation: Option<Notation>,
     /// The size of its window.
+    #[serde(deserialize_with = "window_tokens")]
     pub context_tokens: Option<u64>,
     /// Its server opens the thinking block itself and leaves the end of it in the text.
     pub prefilled_think: Option<bool>,
@@ -57,6 +60,16 @@ pub struct ModelSettings {
     pub(super) output_usd_per_million: Option<Spanned<Price>>,
     pub(super) cached_read_usd_per_million: Option<Spanned<Price>>,
     pub(super) cached_write_usd_per_million: Option<Spanned<Price>>,
+}
+
+fn window_tokens<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let tokens = u64::deserialize(deserializer)?;
+    if tokens < MIN_WINDOW_TOKENS {
+        return Err(D::Error::custom(format!(
+            "a window has at least {MIN_WINDOW_TOKENS} tokens, not {tokens}"
+        )));
+    }
+    Ok(Some(tokens))
 }
 
 /// Everything that was said about models.

@@ -1,19 +1,38 @@
 //! `[summarizer]` and `[results]`: who makes texts shorter, which results it is asked for, how much is kept.
 
+use hames_core::summarizer::{DEFAULT_MAX_BYTES, DEFAULT_OVER_BYTES};
 use serde::Deserialize;
 
 use crate::session::DEFAULT_MAX_SESSION_BYTES;
 
-/// `[summarizer]`
+/// `[summarizer]`, as it is written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct RawSummarizer {
+struct WrittenSummarizer {
     enabled: Option<bool>,
     provider: Option<String>,
     model: Option<String>,
     results: Option<bool>,
     over_bytes: Option<usize>,
     max_bytes: Option<usize>,
+}
+
+/// `[summarizer]`, checked: some size is above the one mark and below the other.
+#[derive(Debug, Default, Deserialize)]
+#[serde(try_from = "WrittenSummarizer")]
+pub(super) struct RawSummarizer(WrittenSummarizer);
+
+impl TryFrom<WrittenSummarizer> for RawSummarizer {
+    type Error = String;
+
+    fn try_from(written: WrittenSummarizer) -> Result<Self, String> {
+        let over = written.over_bytes.unwrap_or(DEFAULT_OVER_BYTES);
+        let most = written.max_bytes.unwrap_or(DEFAULT_MAX_BYTES);
+        if over >= most {
+            return Err(format!("`over_bytes` = {over} must be less than `max_bytes` = {most}"));
+        }
+        Ok(Self(written))
+    }
 }
 
 /// `[results]`
@@ -48,7 +67,7 @@ impl Default for SummarizerSettings {
 
 impl From<RawSummarizer> for SummarizerSettings {
     fn from(raw: RawSummarizer) -> Self {
-        let RawSummarizer { enabled, provider, model, results, over_bytes, max_bytes } = raw;
+        let WrittenSummarizer { enabled, provider, model, results, over_bytes, max_bytes } = raw.0;
         Self {
             enabled: enabled.unwrap_or(true),
             provider,

@@ -136,6 +136,17 @@ fn a_workspace_only_chooses_and_narrows() {
         ("[plugins.files.config]\na = 1", "~/work/hames.toml:1:10: `plugins.files` may"),
         ("[limits.plugin]\nwall_ms = 1", "~/work/hames.toml:1:9: `limits.plugin` may"),
         ("system_prompt = \"x.md\"", "~/work/hames.toml:1:1: `system_prompt` may"),
+        ("dialect = \"xml\"", "~/work/hames.toml:1:1: `dialect` may"),
+        ("notation = \"hermes\"", "~/work/hames.toml:1:1: `notation` may"),
+        ("dialect_fallback = true", "~/work/hames.toml:1:1: `dialect_fallback` may"),
+        ("[models.x]\ninput_usd_per_million = 0", "~/work/hames.toml:1:2: `models` may"),
+        ("[summarizer]\nmodel = \"x\"", "~/work/hames.toml:1:2: `summarizer` may"),
+        ("[results]\nmax_session_bytes = 0", "~/work/hames.toml:1:2: `results` may"),
+        ("[memory]\nrecall = 9", "~/work/hames.toml:1:2: `memory` may"),
+        ("[prompt]\nworkspace_file = \"x\"", "~/work/hames.toml:1:2: `prompt` may"),
+        ("[tools.shell]\nenabled = true", "~/work/hames.toml:1:2: `tools` may"),
+        ("tools = { shell = [true] }", "~/work/hames.toml:1:1: `tools` may"),
+        ("[engine]", "~/work/hames.toml:1:2: `engine` may"),
         ("provider = \"recorded:x\"", "~/work/hames.toml:1:12: no provider `recorded:x` is defined"),
     ];
     for (text, expected) in refused {
@@ -472,4 +483,42 @@ fn the_marks_of_the_context_are_in_order_or_an_error_and_never_the_workspaces() 
     home.write("work/hames.toml", "[context]\nkeep_results = 0\n");
     let (message, hint) = home.error();
     assert!(message.contains("`context`"), "{message} {hint:?}");
+}
+
+#[test]
+fn a_wrong_value_is_said_in_words_with_a_hint() {
+    for (text, expected) in [
+        ("dialect = 5", "1:11: `dialect`: expected a string"),
+        ("tools = true", "1:9: `tools`: invalid type: boolean `true`, expected a table"),
+        ("[models]\nx = 5", "2:5: `x`: invalid type: integer `5`, expected a table"),
+        (
+            "[models.x]\ncontext_tokens = 0",
+            "2:18: `context_tokens`: a window has at least 1024 tokens, not 0",
+        ),
+        (
+            "[models.x]\ncontext_tokens = -1",
+            "2:18: `context_tokens`: invalid value: integer `-1`, expected a whole number, 0 or more",
+        ),
+        (
+            "[context]\ncompact_at_percent = 300",
+            "2:22: `compact_at_percent`: invalid value: integer `300`, expected a whole number from 0 to 255",
+        ),
+        (
+            "[limits]\nmax_cost_microdollars = nan",
+            "2:25: `max_cost_microdollars`: invalid type: floating point `NaN`, expected a whole number, 0 or more",
+        ),
+        (
+            "[summarizer]\nover_bytes = 10\nmax_bytes = 10",
+            "1:1: `over_bytes` = 10 must be less than `max_bytes` = 10",
+        ),
+        ("[summarizer]\nmax_bytes = 10", "1:1: `over_bytes` = 49152 must be less than `max_bytes` = 10"),
+    ] {
+        let home = Home::new();
+        home.write("config/hames.toml", text);
+        let hint = "correct it, or take it out to have the default";
+        assert_eq!(home.error(), (format!("~/config/hames.toml:{expected}"), Some(hint.to_owned())));
+    }
+    let home = Home::new();
+    std::fs::write(home.path("config/hames.toml"), b"model = \"\xff\"").unwrap();
+    assert_eq!(home.error().1.unwrap(), "write it as UTF-8");
 }

@@ -31,6 +31,9 @@ pub(super) struct WorkspacePlugins {
 const AUTHORITY: &[&str] = &[
     "system_prompt",
     "approve",
+    "dialect",
+    "notation",
+    "dialect_fallback",
     "providers",
     "models",
     "engine",

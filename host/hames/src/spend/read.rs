@@ -15,7 +15,7 @@ pub struct DaySpending {
     pub entries: Vec<SpendEntry>,
     /// The account of the day.
     pub ledger: DayLedger,
-    /// Lines that could not be read, for a person to look at.
+    /// What could not be read, a line or the file, for a person to look at.
     pub warnings: Vec<String>,
 }
 
@@ -31,18 +31,34 @@ pub fn read_days(folder: &Path, first: &str, last: &str) -> std::io::Result<Vec<
         let name = entry?.file_name();
         let Some(date) = name.to_str().and_then(|name| name.strip_suffix(".jsonl")) else { continue };
         // Written with leading zeros, dates sort as text.
-        if (first..=last).contains(&date) {
+        if is_date(date) && (first..=last).contains(&date) {
             dates.push(date.to_owned());
         }
     }
     dates.sort();
-    dates.into_iter().map(|date| read_day(folder, date)).collect()
+    Ok(dates.into_iter().map(|date| read_day(folder, date)).collect())
 }
 
-fn read_day(folder: &Path, date: String) -> std::io::Result<DaySpending> {
+/// A copy that somebody keeps beside a day is not a day.
+fn is_date(name: &str) -> bool {
+    let is_in_place = |(index, byte): (usize, u8)| match index {
+        4 | 7 => byte == b'-',
+        _ => byte.is_ascii_digit(),
+    };
+    name.len() == 10 && name.bytes().enumerate().all(is_in_place)
+}
+
+/// A day that cannot be read at all is shown empty with a warning: the other days are still there.
+fn read_day(folder: &Path, date: String) -> DaySpending {
     let path = folder.join(format!("{date}.jsonl"));
-    let text = std::fs::read(&path)?;
     let mut day = DaySpending { date, ..DaySpending::default() };
+    let text = match std::fs::read(&path) {
+        Ok(text) => text,
+        Err(cause) => {
+            day.warnings.push(format!("cannot read {}: {cause}", path.display()));
+            return day;
+        }
+    };
     for (index, line) in text.split_inclusive(|byte| *byte == b'\n').enumerate() {
         match Line::parse(line.trim_ascii_end()) {
             Ok(line) => {
@@ -58,5 +74,5 @@ fn read_day(folder: &Path, date: String) -> std::io::Result<DaySpending> {
             }
         }
     }
-    Ok(day)
+    day
 }

@@ -186,6 +186,18 @@ fn days_are_read_for_people() {
 }
 
 #[test]
+fn a_day_that_cannot_be_read_leaves_the_others() {
+    let place = Place::new();
+    place.book().settle(None, &entry(40)).unwrap();
+    std::fs::create_dir(place.folder().join("2026-11-30.jsonl")).unwrap();
+    std::fs::copy(place.today(), place.folder().join("2026-11-30-copy.jsonl")).unwrap();
+    let days = read_days(&place.folder(), "2026-11-01", "2026-12-01").unwrap();
+    let told: Vec<_> =
+        days.iter().map(|day| (day.date.as_str(), day.entries.len(), day.warnings.len())).collect();
+    assert_eq!(told, [("2026-11-30", 0, 1), ("2026-12-01", 1, 0)]);
+}
+
+#[test]
 fn only_the_user_can_read_it() {
     let place = Place::new();
     place.book().settle(None, &entry(1)).unwrap();
