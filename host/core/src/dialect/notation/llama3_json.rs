@@ -139,7 +139,8 @@ fn begins_like_a_call(cursor: &Cursor<'_>, context: &Context<'_>) -> bool {
             Some(Some((name, _))) => (name, true),
             _ => ("", false),
         };
-        known(name, context).is_some() || (!is_closed && cursor.is_cut())
+        // A cut is only at the name where no text follows that head.
+        known(name, context).is_some() || (!is_closed && cursor.is_cut() && !has_whole_head(cursor))
     };
     let head: String = cursor.rest().chars().take(HEAD_CHARS).collect();
     ["\"name\"", "'name'", "\"function\"", "'function'"]
