@@ -1,7 +1,7 @@
 //! Dialects: how tools are described to a model, how its calls are read, how results are shown to it, how history is
 //! replayed. Four inseparable things behind one trait, so that the loop does not know which one it drives.
 //!
-//! [`native`] leaves calls to the provider's API. [`text`] writes them into the text in one [`Notation`], read by one small
+//! [`Native`] leaves calls to the provider's API. [`TextDialect`] writes them into the text in one [`Notation`], read by one small
 //! parser each (`notation/`) over one shared scanner. Nothing here runs a call or decides whether it may run.
 
 mod catalogue;
