@@ -121,8 +121,8 @@ fn many_at_once_never_pass_the_cap() {
     });
     assert_eq!(place.book().day(TODAY_MS).unwrap(), (spent, 0), "nothing is lost, nothing is left open");
     assert!(spent <= CAP, "{spent}");
-    // The last one to be refused had asked for 13 at most.
-    assert!(spent + 13 > CAP, "the cap is used up: {spent}");
+    // Whoever was refused last had asked for 13 at most, while three others held at most as much and may have given it back.
+    assert!(spent + 4 * 13 > CAP, "the cap is used up: {spent}");
 }
 
 #[test]

@@ -29,6 +29,8 @@ pub(super) const THINK: &Region = &region("<think>", "</think>", Content::Thinki
 pub(super) const REGIONS: &[Region] = &[
     region("<think>", "</think>", Content::Thinking),
     region("<thinking>", "</thinking>", Content::Thinking),
+    region("<think ", "</think>", Content::Thinking),
+    region("<thinking ", "</thinking>", Content::Thinking),
     region("<thought>", "</thought>", Content::Thinking),
     region("<reasoning>", "</reasoning>", Content::Thinking),
     region("<seed:think>", "</seed:think>", Content::Thinking),
