@@ -4,9 +4,9 @@
 use serde_json::Value;
 
 use super::calls;
-use super::cursor::{Cursor, Halt, Step, broken, settle};
+use super::cursor::{Cursor, Step, broken, settle};
 use super::invoke::{self, Marks};
-use super::{At, Context, Item, NotationParser, Opener, Read};
+use super::{At, Context, Item, NotationParser, Opener, Read, section};
 use crate::types::ToolSpec;
 
 pub(super) struct DeepSeek;
@@ -51,6 +51,9 @@ const DSML: Marks = Marks {
     parameter: "<｜DSML｜parameter",
     parameter_end: "</｜DSML｜parameter>",
 };
+
+const SECTION_MARKS: section::Marks =
+    section::Marks { begin: CALLS, end: CALLS_END, call: CALL, name: "block" };
 
 const fn opener(text: &'static str) -> Opener {
     Opener { text, at: At::Anywhere, ignores_case: false }
@@ -97,31 +100,7 @@ fn read(text: &str, context: &Context<'_>) -> Step<(usize, Vec<Item>)> {
         let items = invoke::block(&mut cursor, &DSML, context)?;
         return Ok((cursor.at(), items));
     }
-    let is_section = cursor.eat_any(CALLS)?.is_some();
-    let is_spaced = cursor.peek() == Some(' ');
-    let mut items = Vec::new();
-    loop {
-        cursor.skip_blank();
-        if cursor.eat_any(CALL)?.is_none() {
-            break;
-        }
-        items.push(call(&mut cursor, context)?);
-        if !is_section {
-            break;
-        }
-    }
-    let is_prose = items.is_empty() && !context.is_line_start && is_spaced;
-    if is_prose && cursor.peek().is_some_and(char::is_alphanumeric) {
-        // A sentence that names the mark.
-        return Err(Halt::Text);
-    }
-    if is_section && !cursor.close(CALLS_END)? {
-        return broken("between the calls of a block stands something else");
-    }
-    if items.is_empty() {
-        return broken("the block of calls is empty");
-    }
-    Ok((cursor.at(), items))
+    section::read(cursor, &SECTION_MARKS, context, call)
 }
 
 fn call(cursor: &mut Cursor<'_>, context: &Context<'_>) -> Step<Item> {

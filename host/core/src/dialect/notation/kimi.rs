@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 
 use super::calls;
-use super::cursor::{Cursor, Halt, Step, broken, settle};
-use super::{At, Context, Item, NotationParser, Opener, Read};
+use super::cursor::{Cursor, Step, broken, settle};
+use super::{At, Context, Item, NotationParser, Opener, Read, section};
 use crate::types::ToolSpec;
 
 pub(super) struct Kimi;
@@ -14,6 +14,9 @@ const SECTION_END: &[&str] = &["<|tool_calls_section_end|>", "<|tool_call_sectio
 const CALL: &str = "<|tool_call_begin|>";
 const ARGUMENTS: &str = "<|tool_call_argument_begin|>";
 const CALL_END: &str = "<|tool_call_end|>";
+
+const SECTION_MARKS: section::Marks =
+    section::Marks { begin: SECTION, end: SECTION_END, call: &[CALL], name: "section" };
 
 const fn opener(text: &'static str) -> Opener {
     Opener { text, at: At::Anywhere, ignores_case: false }
@@ -43,32 +46,7 @@ impl NotationParser for Kimi {
 }
 
 fn read(text: &str, context: &Context<'_>) -> Step<(usize, Vec<Item>)> {
-    let mut cursor = Cursor::new(text, context);
-    let is_section = cursor.eat_any(SECTION)?.is_some();
-    let is_spaced = cursor.peek() == Some(' ');
-    let mut items = Vec::new();
-    loop {
-        cursor.skip_blank();
-        if !cursor.eat(CALL)? {
-            break;
-        }
-        items.push(call(&mut cursor, context)?);
-        if !is_section {
-            break;
-        }
-    }
-    let is_prose = items.is_empty() && !context.is_line_start && is_spaced;
-    if is_prose && cursor.peek().is_some_and(char::is_alphanumeric) {
-        // A sentence that names the mark.
-        return Err(Halt::Text);
-    }
-    if is_section && !cursor.close(SECTION_END)? {
-        return broken("between the calls of a section stands something else");
-    }
-    if items.is_empty() {
-        return broken("the section of calls is empty");
-    }
-    Ok((cursor.at(), items))
+    section::read(Cursor::new(text, context), &SECTION_MARKS, context, call)
 }
 
 fn call(cursor: &mut Cursor<'_>, context: &Context<'_>) -> Step<Item> {

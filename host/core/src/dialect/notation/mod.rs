@@ -34,6 +34,7 @@ mod regions;
 #[cfg(test)]
 mod roundtrip;
 mod scanner;
+mod section;
 mod shown;
 mod spans;
 mod tags;
