@@ -1,6 +1,6 @@
 //! Replies with calls in the text. The first byte picks the notation, the second the size of the pieces, the third why the
 //! model stopped; the rest is the reply. However it is cut, the same is read; what is shown is what was parsed; and a reply
-//! that cannot be read holds no call.
+//! that cannot be read holds no call. `HAMES_FUZZ_NOTATION` keeps a run to one notation.
 
 #![no_main]
 
@@ -36,6 +36,12 @@ static TOOLS: LazyLock<Tools> = LazyLock::new(|| {
     .collect()
 });
 
+static PINNED: LazyLock<Option<Notation>> = LazyLock::new(|| {
+    let name = std::env::var("HAMES_FUZZ_NOTATION").ok()?;
+    let known = Notation::ALL.iter().copied().find(|notation| notation.as_str() == name);
+    Some(known.unwrap_or_else(|| panic!("HAMES_FUZZ_NOTATION: there is no notation `{name}`")))
+});
+
 fn read<'a>(
     notation: Notation,
     chunks: impl Iterator<Item = &'a str>,
@@ -65,7 +71,8 @@ fn read<'a>(
 fuzz_target!(|data: &[u8]| {
     let [notation, size, stop, text @ ..] = data else { return };
     let Ok(text) = std::str::from_utf8(text) else { return };
-    let notation = Notation::ALL[usize::from(*notation) % Notation::ALL.len()];
+    let picked = Notation::ALL[usize::from(*notation) % Notation::ALL.len()];
+    let notation = PINNED.unwrap_or(picked);
     let options = ParseOptions { is_prefilled_think: stop & 0x80 != 0 };
     let stop = match stop & 0x03 {
         0 => StopReason::End,
