@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use serde::Deserialize;
 
-use crate::http::{ApiKey, Endpoint, HttpOptions};
+use crate::http::{ApiKey, Endpoint, HttpOptions, KeyHeader};
 use crate::openai_chat::{OpenAiChatOptions, OutputLimitField};
 
 /// A hosted provider that speaks the OpenAI-compatible API.
@@ -194,7 +194,8 @@ async fn list_models(server: &KnownLocalServer) -> Option<LocalServer> {
         id: String,
     }
     // silent: whatever goes wrong, there is no usable server
-    let endpoint = Endpoint::new(server.base_url, None, None, &HttpOptions::default()).ok()?;
+    let endpoint =
+        Endpoint::new(server.base_url, None, None, KeyHeader::Bearer, &HttpOptions::default()).ok()?;
     let text = endpoint.fetch("models", MAX_LIST_BYTES).await?;
     let list: List = serde_json::from_str(&text).ok()?;
     Some(LocalServer {

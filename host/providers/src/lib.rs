@@ -1,7 +1,7 @@
 //! hames-providers: model APIs over HTTP, and models played from a recording.
 //!
 //! [`openai_chat`] speaks the OpenAI-compatible chat completions API, [`recorded`] plays a file, [`detect`] knows the
-//! usual endpoints. `http` and `sse` are the layers that they share. Nothing here reads files or the environment, and
+//! usual endpoints. `wire`, `http` and `sse` are the layers that they share. Nothing here reads files or the environment, and
 //! nothing retries: the turn does.
 
 #![forbid(unsafe_code)]
@@ -16,8 +16,10 @@ mod rates;
 pub mod recorded;
 mod sse;
 mod tokens;
+mod wire;
 
-pub use http::{ApiKey, HttpOptions, ProviderConfigError};
+pub use http::{ApiKey, HttpOptions, KeyHeader, ProviderConfigError};
+pub use wire::{Protocol, ReplyDecoder};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -3,13 +3,13 @@
 #![no_main]
 
 use hames_core::provider::{ChatReply, ProviderErrorKind, ReplyEvent};
-use hames_providers::openai_chat::ReplyDecoder;
+use hames_providers::{Protocol, ReplyDecoder};
 use libfuzzer_sys::fuzz_target;
 
 type Decoded = (Vec<ReplyEvent>, Result<ChatReply, ProviderErrorKind>);
 
 fn decode(pieces: &[&[u8]]) -> Decoded {
-    let (mut decoder, mut events) = (ReplyDecoder::new(), Vec::new());
+    let (mut decoder, mut events) = (ReplyDecoder::new(Protocol::OpenAiChat), Vec::new());
     for piece in pieces {
         if let Err(error) = decoder.push(piece, &mut events) {
             return (events, Err(error.kind));
@@ -38,7 +38,7 @@ fuzz_target!(|input: (u8, u8, &[u8])| {
     }
     if let Ok(text) = std::str::from_utf8(bytes) {
         let mut events = Vec::new();
-        let mut decoder = ReplyDecoder::new();
+        let mut decoder = ReplyDecoder::new(Protocol::OpenAiChat);
         if decoder.push_document(text, &mut events).is_ok() {
             let _ = decoder.finish(&mut events);
         }

@@ -85,6 +85,16 @@ impl fmt::Debug for HttpOptions {
     }
 }
 
+/// How a server wants its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum KeyHeader {
+    /// `Authorization: Bearer …`.
+    #[default]
+    Bearer,
+    /// As it is, in a header of this (lower-case) name.
+    Named(&'static str),
+}
+
 /// A base URL with the client and the headers for it.
 pub(crate) struct Endpoint {
     client: Client,
@@ -101,6 +111,7 @@ impl Endpoint {
         base_url: &str,
         key: Option<&ApiKey>,
         key_name: Option<&str>,
+        key_header: KeyHeader,
         options: &HttpOptions,
     ) -> Result<Self, ProviderConfigError> {
         let base_url = parse_base_url(base_url)?;
@@ -108,8 +119,12 @@ impl Endpoint {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let mut secrets = Vec::new();
         if let Some(key) = key {
-            headers
-                .insert(AUTHORIZATION, secret_header("authorization", &format!("Bearer {}", key.reveal()))?);
+            let (name, value) = match key_header {
+                KeyHeader::Bearer => (AUTHORIZATION, format!("Bearer {}", key.reveal())),
+                KeyHeader::Named(name) => (HeaderName::from_static(name), key.reveal().to_owned()),
+            };
+            let value = secret_header(name.as_str(), &value)?;
+            headers.insert(name, value);
             secrets.push(key.clone());
         }
         for (name, value) in &options.headers {

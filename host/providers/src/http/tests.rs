@@ -49,7 +49,9 @@ fn only_this_machine_is_loopback() {
 fn a_key_that_cannot_be_a_header_is_refused_without_being_shown() {
     let key = ApiKey::new("sk-\nsecret");
     let error =
-        Endpoint::new("https://example.com/v1", Some(&key), None, &HttpOptions::default()).err().unwrap();
+        Endpoint::new("https://example.com/v1", Some(&key), None, KeyHeader::Bearer, &HttpOptions::default())
+            .err()
+            .unwrap();
     assert!(matches!(&error, ProviderConfigError::Header { header } if header == "authorization"));
     assert!(!format!("{error:?}").contains("secret"));
 }
@@ -59,9 +61,10 @@ fn foreign_roots_must_be_certificates() {
     let with =
         |pem: &str| HttpOptions { extra_roots_pem: Some(pem.as_bytes().to_vec()), ..HttpOptions::default() };
     let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-    let error = Endpoint::new("https://example.com/v1", None, None, &with(broken)).err().unwrap();
+    let error =
+        Endpoint::new("https://example.com/v1", None, None, KeyHeader::Bearer, &with(broken)).err().unwrap();
     assert!(matches!(error, ProviderConfigError::Tls { .. }));
-    assert!(Endpoint::new("https://example.com/v1", None, None, &with("")).is_ok());
+    assert!(Endpoint::new("https://example.com/v1", None, None, KeyHeader::Bearer, &with("")).is_ok());
 }
 
 #[test]

@@ -1,89 +1,17 @@
-//! From the bytes of a reply to reply events.
-//!
-//! Without I/O: bytes are pushed, events come out, the same ones for every way to cut the bytes. A reply is complete when
-//! the server said so (`[DONE]` or a finish reason); anything else is a dropped stream, and nothing of it is run.
+//! From the events of a stream to a reply. It is complete when the server said `[DONE]` or why the model stopped.
 
-use hames_core::provider::{ChatReply, ProviderError, ProviderErrorKind, ReplyEvent, StopReason};
+use hames_core::provider::{ChatReply, ProviderError, ReplyEvent, StopReason};
 use serde_json::{Value, json};
 
 use super::calls::CallAssembly;
 use super::usage::parse_usage;
 use super::wire::{Chunk, Delta};
-use crate::http::{ErrorBody, kind_in_stream};
-use crate::sse::{SseEvent, SseReader};
+use crate::sse::SseEvent;
+use crate::wire::{ReplyParser, ReplySize, excerpt, malformed, stated_error};
 
-/// More text, reasoning and arguments than this in one reply is a broken server.
-const MAX_REPLY_BYTES: usize = 32 * 1024 * 1024;
-
-/// The reply to one request.
+/// A reply as far as it has come.
 #[derive(Debug, Default)]
-pub struct ReplyDecoder {
-    sse: SseReader,
-    reply: PartialReply,
-}
-
-impl ReplyDecoder {
-    /// A decoder for a fresh reply.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Takes bytes of an event stream and appends the events that they complete, never `Finished`.
-    pub fn push(&mut self, bytes: &[u8], events: &mut Vec<ReplyEvent>) -> Result<(), ProviderError> {
-        let mut failure = None;
-        let reply = &mut self.reply;
-        let mut sink = |event: SseEvent| {
-            if failure.is_none() {
-                failure = reply.take_event(&event, events).err();
-            }
-        };
-        let read = self.sse.push(bytes, &mut sink);
-        match failure {
-            Some(error) => Err(error),
-            None => read.map_err(|error| malformed("the reply is too large").with_source(error)),
-        }
-    }
-
-    /// Takes a whole reply that came as one JSON document although a stream was asked for.
-    pub fn push_document(&mut self, text: &str, events: &mut Vec<ReplyEvent>) -> Result<(), ProviderError> {
-        self.reply.take_chunk(text, events)?;
-        if self.reply.stop.is_none() && self.reply.is_empty() {
-            return Err(malformed(format!("the reply is JSON, but holds no answer: {}", excerpt(text))));
-        }
-        self.reply.is_done = true;
-        Ok(())
-    }
-
-    /// The server said that nothing more comes.
-    pub fn is_done(&self) -> bool {
-        self.reply.is_done
-    }
-
-    /// The body ended: the whole reply, if it is one.
-    pub fn finish(mut self, events: &mut Vec<ReplyEvent>) -> Result<ChatReply, ProviderError> {
-        let mut failure = None;
-        let reply = &mut self.reply;
-        self.sse.finish(&mut |event: SseEvent| {
-            // A last event without its blank line may be half an event: it only counts if it parses.
-            if failure.is_none() {
-                failure = reply.take_event(&event, events).err();
-            }
-        });
-        if self.reply.is_done || self.reply.stop.is_some() {
-            return Ok(self.reply.finish());
-        }
-        match failure {
-            Some(error) if error.kind != ProviderErrorKind::Malformed => Err(error),
-            Some(_) | None => Err(ProviderError::new(
-                ProviderErrorKind::Transport,
-                "the stream ended before the reply was complete",
-            )),
-        }
-    }
-}
-
-#[derive(Debug, Default)]
-struct PartialReply {
+pub(crate) struct PartialReply {
     text: String,
     reasoning: String,
     reasoning_details: Vec<Value>,
@@ -92,17 +20,13 @@ struct PartialReply {
     stop: Option<StopReason>,
     has_refusal: bool,
     is_done: bool,
-    size_bytes: usize,
+    size: ReplySize,
 }
 
-impl PartialReply {
-    fn is_empty(&self) -> bool {
-        self.text.is_empty() && self.reasoning.is_empty() && self.calls.is_empty()
-    }
-
+impl ReplyParser for PartialReply {
     fn take_event(&mut self, event: &SseEvent, events: &mut Vec<ReplyEvent>) -> Result<(), ProviderError> {
         let data = event.data.trim();
-        if self.is_done || data.is_empty() {
+        if data.is_empty() {
             return Ok(());
         }
         if data == "[DONE]" {
@@ -113,6 +37,57 @@ impl PartialReply {
             return Err(stated_error(data));
         }
         self.take_chunk(data, events)
+    }
+
+    fn take_document(&mut self, text: &str, events: &mut Vec<ReplyEvent>) -> Result<(), ProviderError> {
+        self.take_chunk(text, events)?;
+        if self.stop.is_none() && self.is_empty() {
+            return Err(malformed(format!("the reply is JSON, but holds no answer: {}", excerpt(text))));
+        }
+        self.is_done = true;
+        Ok(())
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    fn is_complete(&self) -> bool {
+        self.is_done || self.stop.is_some()
+    }
+
+    fn finish(self: Box<Self>) -> ChatReply {
+        let reply = *self;
+        let usage = reply.usage.as_deref().and_then(parse_usage);
+        let has_calls = !reply.calls.is_empty();
+        let (calls, extras) = reply.calls.finish();
+        let stop = match reply.stop {
+            // Ollama and others say `stop` after calls; without a word `[DONE]` says that the reply is whole.
+            Some(StopReason::End) | None if has_calls => StopReason::ToolUse,
+            Some(StopReason::End) | None if reply.has_refusal => StopReason::Refusal,
+            stop => stop.unwrap_or(StopReason::End),
+        };
+        let mut opaque = serde_json::Map::new();
+        if extras.iter().any(|extra| !extra.is_null()) {
+            opaque.insert("extra_content".to_owned(), Value::Array(extras));
+        }
+        if !reply.reasoning_details.is_empty() {
+            opaque.insert("reasoning_details".to_owned(), Value::Array(reply.reasoning_details));
+        }
+        ChatReply {
+            text: reply.text,
+            reasoning: (!reply.reasoning.is_empty()).then_some(reply.reasoning),
+            calls,
+            usage,
+            stop,
+            opaque: (!opaque.is_empty()).then(|| json!({ "openai_chat": opaque })),
+        }
+    }
+}
+
+impl PartialReply {
+    fn is_empty(&self) -> bool {
+        self.text.is_empty() && self.reasoning.is_empty() && self.calls.is_empty()
     }
 
     fn take_chunk(&mut self, text: &str, events: &mut Vec<ReplyEvent>) -> Result<(), ProviderError> {
@@ -157,28 +132,28 @@ impl PartialReply {
             if delta.reasoning_content.text.is_empty() { &delta.reasoning } else { &delta.reasoning_content };
         for piece in [field.text.as_ref(), delta.content.thinking.as_str()] {
             if !piece.is_empty() {
-                self.grow(piece.len())?;
+                self.size.grow(piece.len())?;
                 self.reasoning.push_str(piece);
                 events.push(ReplyEvent::Reasoning(piece.to_owned()));
             }
         }
         if let Some(details) = delta.reasoning_details {
-            self.grow(details.get().len())?;
+            self.size.grow(details.get().len())?;
             self.take_reasoning_details(details.get());
         }
         self.has_refusal |= !delta.refusal.text.is_empty();
         for piece in [delta.content.text.as_ref(), delta.refusal.text.as_ref()] {
             if !piece.is_empty() {
-                self.grow(piece.len())?;
+                self.size.grow(piece.len())?;
                 self.text.push_str(piece);
                 events.push(ReplyEvent::Text(piece.to_owned()));
             }
         }
         for call in delta.tool_calls.iter().flatten() {
-            self.grow(call.size_bytes())?;
+            self.size.grow(call.size_bytes())?;
             if let Some(added) = self.calls.add(call) {
                 // The name so far goes into every event.
-                self.grow(added.tool.len())?;
+                self.size.grow(added.tool.len())?;
                 events.push(ReplyEvent::Arguments { index: added.index, tool: added.tool, text: added.text });
             }
         }
@@ -209,41 +184,6 @@ impl PartialReply {
             }
         }
     }
-
-    fn grow(&mut self, bytes: usize) -> Result<(), ProviderError> {
-        self.size_bytes = self.size_bytes.saturating_add(bytes);
-        if self.size_bytes > MAX_REPLY_BYTES {
-            return Err(malformed(format!("the reply is larger than {MAX_REPLY_BYTES} bytes")));
-        }
-        Ok(())
-    }
-
-    fn finish(self) -> ChatReply {
-        let usage = self.usage.as_deref().and_then(parse_usage);
-        let has_calls = !self.calls.is_empty();
-        let (calls, extras) = self.calls.finish();
-        let stop = match self.stop {
-            // Ollama and others say `stop` after calls; without a word `[DONE]` says that the reply is whole.
-            Some(StopReason::End) | None if has_calls => StopReason::ToolUse,
-            Some(StopReason::End) | None if self.has_refusal => StopReason::Refusal,
-            stop => stop.unwrap_or(StopReason::End),
-        };
-        let mut opaque = serde_json::Map::new();
-        if extras.iter().any(|extra| !extra.is_null()) {
-            opaque.insert("extra_content".to_owned(), Value::Array(extras));
-        }
-        if !self.reasoning_details.is_empty() {
-            opaque.insert("reasoning_details".to_owned(), Value::Array(self.reasoning_details));
-        }
-        ChatReply {
-            text: self.text,
-            reasoning: (!self.reasoning.is_empty()).then_some(self.reasoning),
-            calls,
-            usage,
-            stop,
-            opaque: (!opaque.is_empty()).then(|| json!({ "openai_chat": opaque })),
-        }
-    }
 }
 
 /// What a chat API's `finish_reason` means.
@@ -261,29 +201,6 @@ pub fn stop_reason(word: &str) -> StopReason {
 
 fn is_set(raw: Option<&serde_json::value::RawValue>) -> bool {
     raw.is_some_and(|raw| !matches!(raw.get(), "null" | "false" | "\"\"" | "{}"))
-}
-
-fn stated_error(text: &str) -> ProviderError {
-    let body = ErrorBody::parse(text);
-    let words = body.message.as_deref().unwrap_or("no reason given");
-    let mut error = ProviderError::new(
-        kind_in_stream(&body),
-        format!("the provider reported an error in its reply: {words}"),
-    );
-    error.retry_after_ms = body.retry_after_ms;
-    error
-}
-
-fn malformed(message: impl Into<String>) -> ProviderError {
-    ProviderError::new(ProviderErrorKind::Malformed, message)
-}
-
-fn excerpt(text: &str) -> String {
-    let mut cut: String = text.chars().take(120).collect();
-    if cut.len() < text.len() {
-        cut.push('…');
-    }
-    format!("`{}`", cut.escape_debug())
 }
 
 #[cfg(test)]

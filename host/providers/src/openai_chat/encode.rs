@@ -5,22 +5,16 @@
 //! without the closing `]}` are a prefix of the next one's: that keeps the provider's cache warm.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use hames_core::provider::{ChatRequest, ProviderError, ProviderErrorKind};
-use hames_core::types::{AssistantMessage, Message, ToolSpec};
+use hames_core::provider::{ChatRequest, ProviderError};
+use hames_core::types::{AssistantMessage, Message};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::OutputLimitField;
-use super::history::EncodedHistories;
 use crate::http::SegmentedBody;
-
-/// Heads that are kept: agents with different tools take turns on one provider.
-const MAX_HEADS: usize = 8;
-/// The longest function name that servers accept.
-const MAX_NAME_CHARS: usize = 64;
+use crate::wire::{EncodedHistories, Heads, encode_error, wire_arguments, wire_name};
 
 /// How this server wants its requests.
 #[derive(Debug, Clone, Copy)]
@@ -35,54 +29,21 @@ pub(super) struct RequestStyle {
 #[derive(Debug)]
 pub(super) struct RequestEncoder {
     style: RequestStyle,
-    heads: Mutex<Vec<Head>>,
+    heads: Heads,
     histories: EncodedHistories,
-}
-
-#[derive(Debug)]
-struct Head {
-    model: String,
-    max_output_tokens: Option<u32>,
-    tools: Arc<[Arc<ToolSpec>]>,
-    bytes: Bytes,
 }
 
 impl RequestEncoder {
     pub(super) fn new(style: RequestStyle) -> Self {
-        Self { style, heads: Mutex::default(), histories: EncodedHistories::default() }
+        Self { style, heads: Heads::default(), histories: EncodedHistories::default() }
     }
 
     pub(super) fn encode(&self, request: &ChatRequest<'_>) -> Result<SegmentedBody, ProviderError> {
-        let head = self.head(request)?;
+        let head = self.heads.of(request, |request| write_head(self.style, request))?;
         let messages =
             self.histories.encode(request, |message, out| write_message(self.style, message, out))?;
         let tail = Bytes::from_static(b"]}");
         Ok(SegmentedBody::new(std::iter::once(head).chain(messages).chain(std::iter::once(tail))))
-    }
-
-    fn head(&self, request: &ChatRequest<'_>) -> Result<Bytes, ProviderError> {
-        let mut heads = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = heads.iter().position(|head| {
-            head.model == request.model
-                && head.max_output_tokens == request.max_output_tokens
-                && Arc::ptr_eq(&head.tools, request.tools)
-        });
-        let head = match known {
-            Some(position) => heads.remove(position),
-            None => Head {
-                model: request.model.to_owned(),
-                max_output_tokens: request.max_output_tokens,
-                tools: Arc::clone(request.tools),
-                bytes: write_head(self.style, request).map_err(encode_error)?,
-            },
-        };
-        let bytes = head.bytes.clone();
-        // Newest last, oldest out.
-        heads.push(head);
-        if heads.len() > MAX_HEADS {
-            heads.remove(0);
-        }
-        Ok(bytes)
     }
 }
 
@@ -118,7 +79,7 @@ struct WireToolFunction<'a> {
     parameters: &'a Value,
 }
 
-fn write_head(style: RequestStyle, request: &ChatRequest<'_>) -> Result<Bytes, serde_json::Error> {
+fn write_head(style: RequestStyle, request: &ChatRequest<'_>) -> Result<Vec<u8>, serde_json::Error> {
     let (max_tokens, max_completion_tokens) = match style.output_limit {
         OutputLimitField::MaxTokens => (request.max_output_tokens, None),
         OutputLimitField::MaxCompletionTokens => (None, request.max_output_tokens),
@@ -143,7 +104,7 @@ fn write_head(style: RequestStyle, request: &ChatRequest<'_>) -> Result<Bytes, s
     // The object goes on with the messages.
     bytes.pop();
     bytes.extend_from_slice(b",\"messages\":[");
-    Ok(bytes.into())
+    Ok(bytes)
 }
 
 #[derive(Serialize)]
@@ -223,39 +184,6 @@ fn wire_reply(style: RequestStyle, reply: &AssistantMessage) -> WireMessage<'_> 
         reasoning_details: opaque.and_then(|opaque| opaque.get("reasoning_details")),
         tool_calls,
     }
-}
-
-/// The raw arguments where they are a JSON object, byte for byte. Anything else would make servers that parse the
-/// history (llama.cpp's templates, most hosted ones) refuse every later request, so it is wrapped; the model still sees
-/// what it wrote.
-fn wire_arguments(raw: &str) -> Cow<'_, str> {
-    let trimmed = raw.trim();
-    if trimmed.is_empty() {
-        return Cow::Borrowed("{}");
-    }
-    // Read as strictly as the gate reads it: skipping over values would let lone surrogates, numbers out of range and
-    // bottomless nesting pass.
-    if trimmed.starts_with('{') && serde_json::from_str::<Value>(raw).is_ok() {
-        return Cow::Borrowed(raw);
-    }
-    Cow::Owned(serde_json::json!({ "_invalid_arguments": raw }).to_string())
-}
-
-/// A name that servers accept in a history: a model may have called something that is no name at all.
-fn wire_name(name: &str) -> Cow<'_, str> {
-    let is_fine = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if name.is_empty() {
-        return Cow::Borrowed("unnamed");
-    }
-    if name.chars().all(is_fine) && name.len() <= MAX_NAME_CHARS {
-        return Cow::Borrowed(name);
-    }
-    Cow::Owned(name.chars().take(MAX_NAME_CHARS).map(|c| if is_fine(c) { c } else { '_' }).collect())
-}
-
-pub(super) fn encode_error(error: serde_json::Error) -> ProviderError {
-    ProviderError::new(ProviderErrorKind::InvalidRequest, "could not write the request as JSON")
-        .with_source(error)
 }
 
 #[cfg(test)]

@@ -7,8 +7,6 @@
 mod calls;
 mod decode;
 mod encode;
-mod history;
-mod reading;
 mod usage;
 mod wire;
 
@@ -17,12 +15,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use hames_core::provider::{ChatRequest, ModelFacts, Provider, ProviderError, ReplyStream, TokenCounter};
 
-pub use decode::{ReplyDecoder, stop_reason};
+pub(crate) use decode::PartialReply;
+pub use decode::stop_reason;
 use encode::{RequestEncoder, RequestStyle};
 
-use crate::http::{ApiKey, Endpoint, HttpOptions, ProviderConfigError};
-use crate::models::ModelTable;
-use crate::rates::RateTable;
+use crate::http::{ApiKey, Endpoint, HttpOptions, KeyHeader, ProviderConfigError};
+use crate::wire::{KnownModels, Protocol, ReplyDecoder, read_reply};
 
 /// Under which name a server wants the upper bound of the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,6 +43,8 @@ pub struct OpenAiChatOptions {
     pub api_key: Option<ApiKey>,
     /// What the key is called where it is set (`OPENAI_API_KEY`), for hints.
     pub key_name: Option<String>,
+    /// The header that the key travels in; Azure wants `api-key`.
+    pub key_header: KeyHeader,
     /// Connection options and further headers.
     pub http: HttpOptions,
     /// How the output limit is called.
@@ -65,6 +65,7 @@ impl OpenAiChatOptions {
             base_url: base_url.into(),
             api_key: None,
             key_name: None,
+            key_header: KeyHeader::default(),
             http: HttpOptions::default(),
             output_limit: OutputLimitField::default(),
             asks_for_usage: true,
@@ -79,8 +80,7 @@ pub struct OpenAiChat {
     id: String,
     endpoint: Arc<Endpoint>,
     encoder: RequestEncoder,
-    models: ModelTable,
-    rates: RateTable,
+    known: KnownModels,
 }
 
 impl OpenAiChat {
@@ -90,6 +90,7 @@ impl OpenAiChat {
             &options.base_url,
             options.api_key.as_ref(),
             options.key_name.as_deref(),
+            options.key_header,
             &options.http,
         )?;
         let style = RequestStyle {
@@ -102,8 +103,7 @@ impl OpenAiChat {
             id: options.id,
             endpoint: Arc::new(endpoint),
             encoder: RequestEncoder::new(style),
-            models: ModelTable::built_in(),
-            rates: RateTable::built_in(),
+            known: KnownModels::built_in(),
         })
     }
 }
@@ -115,16 +115,7 @@ impl Provider for OpenAiChat {
     }
 
     fn facts(&self, model: &str) -> ModelFacts {
-        let is_local = self.endpoint.is_loopback();
-        ModelFacts {
-            context_tokens: if is_local { None } else { self.models.context_tokens(model) },
-            // OpenRouter marks models that cost nothing.
-            is_free: is_local || model.ends_with(":free"),
-            dialect: if is_local { self.models.local_dialect(model) } else { None },
-            notation: self.models.notation(model),
-            rate: self.rates.rate(self.endpoint.base_url(), model),
-            ..ModelFacts::default()
-        }
+        self.known.facts(&self.endpoint, model)
     }
 
     fn counter(&self, model: &str) -> Option<Arc<dyn TokenCounter>> {
@@ -134,7 +125,7 @@ impl Provider for OpenAiChat {
     async fn chat(&self, request: ChatRequest<'_>) -> Result<ReplyStream, ProviderError> {
         let body = self.encoder.encode(&request)?;
         let response = self.endpoint.post("chat/completions", request.model, body).await?;
-        reading::read_reply(Arc::clone(&self.endpoint), response)
+        read_reply(Arc::clone(&self.endpoint), response, ReplyDecoder::new(Protocol::OpenAiChat))
     }
 }
 

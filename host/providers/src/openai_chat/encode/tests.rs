@@ -1,8 +1,9 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "test")]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use hames_core::types::{CallId, Effect, SessionId, ToolCall, ToolResultMessage};
+use hames_core::types::{CallId, Effect, SessionId, ToolCall, ToolResultMessage, ToolSpec};
 use proptest::prelude::*;
 use serde_json::json;
 

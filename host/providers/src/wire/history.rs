@@ -19,7 +19,7 @@ const MAX_TOTAL_BYTES: usize = 64 * 1024 * 1024;
 const MAX_MERGED_BYTES: usize = 256 * 1024;
 
 #[derive(Debug, Default)]
-pub(super) struct EncodedHistories {
+pub(crate) struct EncodedHistories {
     sessions: Mutex<Sessions>,
 }
 
@@ -42,7 +42,7 @@ struct EncodedHistory {
 
 impl EncodedHistories {
     /// The messages of a request as pieces of `m1,m2,…`. `write` encodes one message.
-    pub(super) fn encode(
+    pub(crate) fn encode(
         &self,
         request: &ChatRequest<'_>,
         write: impl Fn(&Message, &mut Vec<u8>) -> Result<(), ProviderError>,

@@ -22,7 +22,11 @@ const YIELDS: usize = 8;
 /// A whole reply in one document is not larger than this.
 const MAX_DOCUMENT_BYTES: usize = 8 * 1024 * 1024;
 
-pub(super) fn read_reply(endpoint: Arc<Endpoint>, response: Response) -> Result<ReplyStream, ProviderError> {
+pub(crate) fn read_reply(
+    endpoint: Arc<Endpoint>,
+    response: Response,
+    decoder: ReplyDecoder,
+) -> Result<ReplyStream, ProviderError> {
     let media_type =
         response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let media_type = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -34,13 +38,7 @@ pub(super) fn read_reply(endpoint: Arc<Endpoint>, response: Response) -> Result<
         .with_hint("check the base URL: most end in `/v1`"));
     }
     let is_document = media_type == "application/json";
-    let state = Reading {
-        endpoint,
-        response,
-        is_document,
-        decoder: Some(ReplyDecoder::new()),
-        ready: VecDeque::new(),
-    };
+    let state = Reading { endpoint, response, is_document, decoder: Some(decoder), ready: VecDeque::new() };
     Ok(Box::pin(stream::unfold(state, Reading::next)))
 }
 
