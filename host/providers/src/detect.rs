@@ -8,117 +8,108 @@ use std::time::Duration;
 use futures::future::join_all;
 use serde::Deserialize;
 
+use crate::connect::{ChatHabits, ProviderOptions};
 use crate::http::{ApiKey, Endpoint, HttpOptions, KeyHeader};
-use crate::openai_chat::{OpenAiChatOptions, OutputLimitField};
+use crate::openai_chat::OutputLimitField;
+use crate::wire::Protocol;
 
-/// A hosted provider that speaks the OpenAI-compatible API.
+/// A hosted provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownProvider {
     /// The provider's id, as in `--model openai/…`.
     pub id: &'static str,
+    /// What it speaks.
+    pub protocol: Protocol,
     /// The environment variable that its key is usually in.
     pub key_variable: &'static str,
-    /// The base URL.
-    pub base_url: &'static str,
-    /// What to ask when no model is named: a small current one that can call tools.
-    pub default_model: &'static str,
-    output_limit: OutputLimitField,
-    asks_for_usage: bool,
-    replays_reasoning: bool,
-    replays_opaque: bool,
+    /// The base URL; `None` where every customer has an own one.
+    pub base_url: Option<&'static str>,
+    /// What to ask when no model is named: a small current one that can call tools. `None` where models have names of
+    /// the customer's own.
+    pub default_model: Option<&'static str>,
+    key_header: Option<KeyHeader>,
+    chat: ChatHabits,
 }
 
-const USUAL: KnownProvider = KnownProvider {
-    id: "",
-    key_variable: "",
-    base_url: "",
-    default_model: "",
-    output_limit: OutputLimitField::MaxTokens,
-    asks_for_usage: true,
-    replays_reasoning: false,
-    replays_opaque: false,
-};
+/// What most of them have in common: chat completions with nothing special.
+const fn usual(
+    id: &'static str,
+    key_variable: &'static str,
+    base_url: &'static str,
+    default_model: &'static str,
+) -> KnownProvider {
+    KnownProvider {
+        id,
+        protocol: Protocol::OpenAiChat,
+        key_variable,
+        base_url: Some(base_url),
+        default_model: Some(default_model),
+        key_header: None,
+        chat: ChatHabits::USUAL,
+    }
+}
+
+const NEW_LIMIT: ChatHabits =
+    ChatHabits { output_limit: OutputLimitField::MaxCompletionTokens, ..ChatHabits::USUAL };
+const OPAQUE: ChatHabits = ChatHabits { replays_opaque: true, ..ChatHabits::USUAL };
+const REASONING: ChatHabits = ChatHabits { replays_reasoning: true, ..ChatHabits::USUAL };
 
 /// In the order in which keys are looked for.
 pub const KNOWN_PROVIDERS: &[KnownProvider] = &[
     KnownProvider {
-        id: "openai",
-        key_variable: "OPENAI_API_KEY",
-        base_url: "https://api.openai.com/v1",
-        default_model: "gpt-4.1-mini",
-        output_limit: OutputLimitField::MaxCompletionTokens,
-        ..USUAL
+        chat: NEW_LIMIT,
+        ..usual("openai", "OPENAI_API_KEY", "https://api.openai.com/v1", "gpt-4.1-mini")
     },
     KnownProvider {
-        id: "openrouter",
-        key_variable: "OPENROUTER_API_KEY",
-        base_url: "https://openrouter.ai/api/v1",
-        default_model: "openai/gpt-4.1-mini",
-        replays_opaque: true,
-        ..USUAL
+        chat: OPAQUE,
+        ..usual("openrouter", "OPENROUTER_API_KEY", "https://openrouter.ai/api/v1", "openai/gpt-4.1-mini")
     },
     KnownProvider {
-        id: "gemini",
-        key_variable: "GEMINI_API_KEY",
-        base_url: "https://generativelanguage.googleapis.com/v1beta/openai",
-        default_model: "gemini-2.5-flash",
-        replays_opaque: true,
-        ..USUAL
+        chat: OPAQUE,
+        ..usual(
+            "gemini",
+            "GEMINI_API_KEY",
+            "https://generativelanguage.googleapis.com/v1beta/openai",
+            "gemini-2.5-flash",
+        )
     },
     KnownProvider {
-        id: "groq",
-        key_variable: "GROQ_API_KEY",
-        base_url: "https://api.groq.com/openai/v1",
-        default_model: "openai/gpt-oss-20b",
-        output_limit: OutputLimitField::MaxCompletionTokens,
-        ..USUAL
+        chat: NEW_LIMIT,
+        ..usual("groq", "GROQ_API_KEY", "https://api.groq.com/openai/v1", "openai/gpt-oss-20b")
     },
     KnownProvider {
-        id: "mistral",
-        key_variable: "MISTRAL_API_KEY",
-        base_url: "https://api.mistral.ai/v1",
-        default_model: "mistral-small-latest",
         // Refuses fields that it does not know; usage comes unasked.
-        asks_for_usage: false,
-        ..USUAL
+        chat: ChatHabits { asks_for_usage: false, ..ChatHabits::USUAL },
+        ..usual("mistral", "MISTRAL_API_KEY", "https://api.mistral.ai/v1", "mistral-small-latest")
     },
     KnownProvider {
-        id: "deepseek",
-        key_variable: "DEEPSEEK_API_KEY",
-        base_url: "https://api.deepseek.com/v1",
-        default_model: "deepseek-chat",
-        replays_reasoning: true,
-        ..USUAL
+        chat: REASONING,
+        ..usual("deepseek", "DEEPSEEK_API_KEY", "https://api.deepseek.com/v1", "deepseek-chat")
     },
+    usual("xai", "XAI_API_KEY", "https://api.x.ai/v1", "grok-3-mini"),
     KnownProvider {
-        id: "xai",
-        key_variable: "XAI_API_KEY",
-        base_url: "https://api.x.ai/v1",
-        default_model: "grok-3-mini",
-        ..USUAL
+        chat: REASONING,
+        ..usual("moonshot", "MOONSHOT_API_KEY", "https://api.moonshot.ai/v1", "kimi-k2-0905-preview")
     },
+    usual("together", "TOGETHER_API_KEY", "https://api.together.xyz/v1", "openai/gpt-oss-20b"),
     KnownProvider {
-        id: "moonshot",
-        key_variable: "MOONSHOT_API_KEY",
-        base_url: "https://api.moonshot.ai/v1",
-        default_model: "kimi-k2-0905-preview",
-        replays_reasoning: true,
-        ..USUAL
+        chat: NEW_LIMIT,
+        ..usual("cerebras", "CEREBRAS_API_KEY", "https://api.cerebras.ai/v1", "gpt-oss-120b")
     },
+    // Keys belong to a region, and this is the international one; mainland China has `dashscope.aliyuncs.com`.
+    usual(
+        "qwen",
+        "DASHSCOPE_API_KEY",
+        "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
+        "qwen-flash",
+    ),
+    // `https://RESOURCE.openai.azure.com/openai/v1`; models are called as they were deployed.
     KnownProvider {
-        id: "together",
-        key_variable: "TOGETHER_API_KEY",
-        base_url: "https://api.together.xyz/v1",
-        default_model: "openai/gpt-oss-20b",
-        ..USUAL
-    },
-    KnownProvider {
-        id: "cerebras",
-        key_variable: "CEREBRAS_API_KEY",
-        base_url: "https://api.cerebras.ai/v1",
-        default_model: "gpt-oss-120b",
-        output_limit: OutputLimitField::MaxCompletionTokens,
-        ..USUAL
+        base_url: None,
+        default_model: None,
+        key_header: Some(KeyHeader::Named("api-key")),
+        chat: NEW_LIMIT,
+        ..usual("azure", "AZURE_OPENAI_API_KEY", "", "")
     },
 ];
 
@@ -128,16 +119,14 @@ impl KnownProvider {
         KNOWN_PROVIDERS.iter().find(|provider| provider.id == id)
     }
 
-    /// Options for it. Everything may still be changed, the base URL too.
-    pub fn options(&self, api_key: Option<ApiKey>) -> OpenAiChatOptions {
-        OpenAiChatOptions {
+    /// Options for it. Everything may still be changed, the base URL too; one without an own address has an empty one.
+    pub fn options(&self, api_key: Option<ApiKey>) -> ProviderOptions {
+        ProviderOptions {
             api_key,
             key_name: Some(self.key_variable.to_owned()),
-            output_limit: self.output_limit,
-            asks_for_usage: self.asks_for_usage,
-            replays_reasoning: self.replays_reasoning,
-            replays_opaque: self.replays_opaque,
-            ..OpenAiChatOptions::new(self.id, self.base_url)
+            key_header: self.key_header,
+            chat: self.chat,
+            ..ProviderOptions::new(self.protocol, self.id, self.base_url.unwrap_or_default())
         }
     }
 }

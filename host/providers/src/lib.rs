@@ -1,12 +1,13 @@
 //! hames-providers: model APIs over HTTP, and models played from a recording.
 //!
 //! [`openai_chat`] speaks the OpenAI-compatible chat completions API, [`recorded`] plays a file, [`detect`] knows the
-//! usual endpoints. `wire`, `http` and `sse` are the layers that they share. Nothing here reads files or the environment, and
+//! usual endpoints, [`connect`] makes a provider of whatever protocol is named. `wire`, `http` and `sse` are the layers that they share. Nothing here reads files or the environment, and
 //! nothing retries: the turn does.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod connect;
 pub mod detect;
 mod http;
 mod models;

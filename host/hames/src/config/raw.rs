@@ -10,6 +10,7 @@ use toml::Spanned;
 
 use super::context::RawContext;
 use super::models::{DialectSetting, ModelSettings};
+use super::providers::RawProvider;
 use super::summarizer::{RawResults, RawSummarizer};
 
 /// Who answers when policy says `ask`.
@@ -60,18 +61,6 @@ pub(super) struct RawConfig {
     pub(super) context: RawContext,
     /// How the wasm engine is set up.
     pub(super) engine: Option<hames_wasm::EngineOptions>,
-}
-
-/// `[providers.NAME]`
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct RawProvider {
-    pub(super) base_url: Option<String>,
-    pub(super) api_key: Option<String>,
-    pub(super) model: Option<String>,
-    pub(super) headers: BTreeMap<String, String>,
-    pub(super) dialect: Option<DialectSetting>,
-    pub(super) notation: Option<Notation>,
 }
 
 /// `[limits]`: those of a turn. A smaller number is always the narrower one.

@@ -12,8 +12,8 @@ use super::limits::widen;
 use super::memory::MemorySettings;
 use super::models::{DialectSetting, SpeechSettings};
 use super::prompt::PromptSettings;
-use super::raw::{ApproveMode, PluginLimits, RawConfig, RawProvider};
-use super::secret::{self, Secret};
+use super::providers::{ProviderSettings, RawProvider};
+use super::raw::{ApproveMode, PluginLimits, RawConfig};
 use super::summarizer::{ResultSettings, SummarizerSettings};
 use super::tools::NativeToolSettings;
 use super::workspace::{self, WorkspaceConfig};
@@ -76,21 +76,6 @@ pub struct Overrides {
     pub dialect: Option<DialectSetting>,
     /// `--notation`
     pub notation: Option<Notation>,
-}
-
-/// One `[providers.NAME]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProviderSettings {
-    /// The API's base URL; a known name may leave it out.
-    pub base_url: Option<String>,
-    /// `env:NAME` or `file:PATH`.
-    api_key: Option<String>,
-    /// The model to ask when nothing else names one.
-    pub model: Option<String>,
-    /// Extra headers.
-    pub headers: BTreeMap<String, String>,
-    /// The file that defines it.
-    file: PathBuf,
 }
 
 /// What concerns plugins.
@@ -235,7 +220,7 @@ impl Settings {
             providers: user
                 .providers
                 .into_iter()
-                .map(|(name, raw)| (name, provider(raw, &user_file)))
+                .map(|(name, raw)| (name, ProviderSettings::new(raw, &user_file)))
                 .collect(),
             speech,
             limits,
@@ -279,15 +264,6 @@ impl Settings {
     pub fn plugin_dirs(&self) -> Vec<PathBuf> {
         let own = self.paths.config_dir.join("plugins");
         own.is_dir().then_some(own).into_iter().chain(self.plugins.dirs.iter().cloned()).collect()
-    }
-
-    /// The credential of a provider that the user defined.
-    pub fn provider_key(&self, name: &str) -> Result<Option<Secret>, ConfigError> {
-        let Some(provider) = self.providers.get(name) else { return Ok(None) };
-        let Some(reference) = &provider.api_key else { return Ok(None) };
-        let base = provider.file.parent().unwrap_or_else(|| Path::new("."));
-        let origin = format!("[providers.{name}] api_key in {}", provider.file.display());
-        secret::resolve(reference, &self.environment, base, &origin).map(Some)
     }
 }
 
@@ -347,11 +323,6 @@ fn approve(
 
 pub(super) fn read_prompt(path: &Path) -> Result<String, ConfigError> {
     std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })
-}
-
-fn provider(raw: RawProvider, file: &Path) -> ProviderSettings {
-    let RawProvider { base_url, api_key, model, headers, .. } = raw;
-    ProviderSettings { base_url, api_key, model, headers, file: file.to_owned() }
 }
 
 /// The workspace's file while it is applied.

@@ -94,6 +94,25 @@ fn an_unknown_key_has_a_place_and_a_nearest_name() {
 }
 
 #[test]
+fn a_wrong_protocol_is_answered_with_the_nearest() {
+    let home = Home::new();
+    home.write(
+        "config/hames.toml",
+        "[providers.mine]\nbase_url = \"http://x\"\nprotocol = \"openai_chat\"\n",
+    );
+    let (message, hint) = home.error();
+    assert!(
+        message
+            .starts_with("~/config/hames.toml:3:12: unknown value `openai_chat`, known here: `openai-chat`"),
+        "{message}"
+    );
+    assert_eq!(hint.unwrap(), "did you mean `openai-chat`?");
+    home.write("config/hames.toml", "[providers.mine]\nprotocol = \"openai-chat\"\n");
+    let settings = home.load(&[], &Overrides::default()).unwrap();
+    assert_eq!(settings.providers["mine"].protocol, Some(hames_providers::Protocol::OpenAiChat));
+}
+
+#[test]
 fn limits_of_plugins_are_laid_over_each_other() {
     let home = Home::new();
     home.write(

@@ -14,7 +14,8 @@ async fn choose_with(
     let home = tempfile::tempdir().unwrap();
     std::fs::write(
         home.path().join("hames.toml"),
-        "[providers.mine]\nbase_url = \"http://127.0.0.1:9/v1\"\n[providers.keyed]\napi_key = \"env:KEY\"\n",
+        "[providers.mine]\nbase_url = \"http://127.0.0.1:9/v1\"\n[providers.keyed]\napi_key = \"env:KEY\"\n\
+         [providers.azure]\nbase_url = \"https://res.openai.azure.com/openai/v1\"\n",
     )
     .unwrap();
     let dir = home.path().display().to_string();
@@ -73,6 +74,20 @@ async fn what_is_missing_is_said_exactly() {
     );
     assert!(
         choose_with(&[], None, Some("recorded:nowhere"), None).await.starts_with("cannot read the recording")
+    );
+}
+
+#[tokio::test]
+async fn a_provider_with_an_address_per_customer_needs_key_address_and_model() {
+    let key = [("AZURE_OPENAI_API_KEY", "k")];
+    assert_eq!(choose_with(&key, Some("azure/gpt-prod"), None, None).await, "azure gpt-prod");
+    assert_eq!(
+        choose_with(&key, None, None, None).await,
+        "no model is named for provider `azure` | add `--model azure/MODEL`, or set `model` in hames.toml"
+    );
+    assert_eq!(
+        choose_with(&[], Some("azure/gpt-prod"), None, None).await,
+        "provider `azure` needs an API key and `AZURE_OPENAI_API_KEY` is not set | export AZURE_OPENAI_API_KEY=…"
     );
 }
 

@@ -3,12 +3,17 @@
 use hames_testkit::{HttpReply, ModelServer};
 
 use super::*;
-use crate::openai_chat::OpenAiChat;
+use crate::connect::connect;
 
 #[test]
 fn every_known_provider_can_be_built() {
     for known in KNOWN_PROVIDERS {
-        assert!(OpenAiChat::new(known.options(Some(ApiKey::new("k")))).is_ok(), "{}", known.id);
+        let mut options = known.options(Some(ApiKey::new("k")));
+        if known.base_url.is_none() {
+            assert!(connect(options.clone()).is_err(), "{} has no address of its own", known.id);
+            options.base_url = "https://resource.example/v1".to_owned();
+        }
+        assert_eq!(connect(options).map(|provider| provider.id().to_owned()).ok().as_deref(), Some(known.id));
         assert_eq!(KnownProvider::by_id(known.id).map(|found| found.key_variable), Some(known.key_variable));
     }
     assert_eq!(KnownProvider::by_id("nobody"), None);
