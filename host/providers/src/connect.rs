@@ -8,6 +8,7 @@ use hames_core::provider::Provider;
 
 use crate::http::{ApiKey, HttpOptions, KeyHeader, ProviderConfigError};
 use crate::openai_chat::{OpenAiChat, OpenAiChatOptions, OutputLimitField};
+use crate::openai_responses::{OpenAiResponses, OpenAiResponsesOptions};
 use crate::wire::Protocol;
 
 /// How servers of chat completions differ.
@@ -100,6 +101,13 @@ pub fn connect(options: ProviderOptions) -> Result<Arc<dyn Provider>, ProviderCo
             asks_for_usage: chat.asks_for_usage,
             replays_reasoning: chat.replays_reasoning,
             replays_opaque: chat.replays_opaque,
+        })?),
+        Protocol::OpenAiResponses => Arc::new(OpenAiResponses::new(OpenAiResponsesOptions {
+            api_key,
+            key_name,
+            key_header: key_header.unwrap_or_default(),
+            http,
+            ..OpenAiResponsesOptions::new(id, base_url)
         })?),
     })
 }

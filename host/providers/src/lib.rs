@@ -1,7 +1,8 @@
 //! hames-providers: model APIs over HTTP, and models played from a recording.
 //!
-//! [`openai_chat`] speaks the OpenAI-compatible chat completions API, [`recorded`] plays a file, [`detect`] knows the
-//! usual endpoints, [`connect`] makes a provider of whatever protocol is named. `wire`, `http` and `sse` are the layers that they share. Nothing here reads files or the environment, and
+//! [`openai_chat`] speaks the OpenAI-compatible chat completions API, [`openai_responses`] OpenAI's Responses API,
+//! [`recorded`] plays a file, [`detect`] knows the usual endpoints, [`connect`] makes a provider of whatever protocol is
+//! named. `wire`, `http` and `sse` are the layers that they share. Nothing here reads files or the environment, and
 //! nothing retries: the turn does.
 
 #![forbid(unsafe_code)]
@@ -13,6 +14,7 @@ mod http;
 mod models;
 
 pub mod openai_chat;
+pub mod openai_responses;
 mod rates;
 pub mod recorded;
 mod sse;

@@ -43,7 +43,13 @@ impl ErrorBody {
         for place in places {
             for key in ["code", "type", "status"] {
                 match place.get(key) {
-                    Some(Value::String(word)) => body.codes.push(word.to_ascii_lowercase()),
+                    Some(Value::String(word)) => {
+                        // Azure and proxies: a status as a word.
+                        body.status = body.status.or_else(|| {
+                            word.parse().ok().and_then(|number: u64| http_status(&number.into()))
+                        });
+                        body.codes.push(word.to_ascii_lowercase());
+                    }
                     Some(Value::Number(number)) => body.status = body.status.or_else(|| http_status(number)),
                     Some(Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_)) | None => {}
                 }
@@ -73,6 +79,7 @@ impl ErrorBody {
             "billing_hard_limit_reached",
             "billing_not_active",
             "insufficient_balance",
+            "usage_not_included",
         ])
     }
 
@@ -81,7 +88,12 @@ impl ErrorBody {
     }
 
     fn is_refusal(&self) -> bool {
-        self.has_code(&["content_filter", "content_policy_violation", "responsibleaipolicyviolation"])
+        self.has_code(&[
+            "content_filter",
+            "content_policy_violation",
+            "responsibleaipolicyviolation",
+            "cyber_policy",
+        ])
     }
 
     fn is_context_code(&self) -> bool {
@@ -156,7 +168,12 @@ pub(crate) fn kind_in_stream(body: &ErrorBody) -> ProviderErrorKind {
         "rate_limited",
     ]) {
         ProviderErrorKind::RateLimited
-    } else if body.has_code(&["invalid_request_error", "invalid_argument", "not_found_error"]) {
+    } else if body.has_code(&[
+        "invalid_request_error",
+        "invalid_argument",
+        "invalid_prompt",
+        "not_found_error",
+    ]) {
         ProviderErrorKind::InvalidRequest
     } else {
         ProviderErrorKind::Overloaded

@@ -4,10 +4,9 @@ use hames_core::provider::{ChatReply, ProviderError, ReplyEvent, StopReason};
 use serde_json::{Value, json};
 
 use super::calls::CallAssembly;
-use super::usage::parse_usage;
 use super::wire::{Chunk, Delta};
 use crate::sse::SseEvent;
-use crate::wire::{ReplyParser, ReplySize, excerpt, malformed, stated_error};
+use crate::wire::{ReplyParser, ReplySize, excerpt, malformed, parse_usage, stated_error};
 
 /// A reply as far as it has come.
 #[derive(Debug, Default)]

@@ -7,7 +7,6 @@
 mod calls;
 mod decode;
 mod encode;
-mod usage;
 mod wire;
 
 use std::sync::Arc;

@@ -44,6 +44,7 @@ impl ReplyDecoder {
     pub fn new(protocol: Protocol) -> Self {
         let parser: Box<dyn ReplyParser> = match protocol {
             Protocol::OpenAiChat => Box::<crate::openai_chat::PartialReply>::default(),
+            Protocol::OpenAiResponses => Box::<crate::openai_responses::PartialReply>::default(),
         };
         Self { sse: SseReader::default(), parser }
     }

@@ -11,6 +11,7 @@ mod names;
 mod reading;
 #[cfg(test)]
 pub(crate) mod streams;
+mod usage;
 
 use hames_core::provider::ModelFacts;
 
@@ -20,6 +21,7 @@ pub(crate) use heads::Heads;
 pub(crate) use history::EncodedHistories;
 pub(crate) use names::{encode_error, wire_arguments, wire_name};
 pub(crate) use reading::read_reply;
+pub(crate) use usage::parse_usage;
 
 use crate::http::Endpoint;
 use crate::models::ModelTable;
@@ -31,16 +33,19 @@ pub enum Protocol {
     /// OpenAI's chat completions, and everything compatible with it.
     #[default]
     OpenAiChat,
+    /// OpenAI's Responses API, and everything compatible with it.
+    OpenAiResponses,
 }
 
 impl Protocol {
     /// All of them.
-    pub const ALL: &[Self] = &[Self::OpenAiChat];
+    pub const ALL: &[Self] = &[Self::OpenAiChat, Self::OpenAiResponses];
 
     /// The name in options and configuration.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::OpenAiChat => "openai-chat",
+            Self::OpenAiResponses => "openai-responses",
         }
     }
 

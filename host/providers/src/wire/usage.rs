@@ -1,4 +1,4 @@
-//! Usage objects: what each vendor writes, in one meaning.
+//! Usage objects of OpenAI's two APIs: what each vendor writes, in one meaning.
 //!
 //! Input includes cached tokens, output includes reasoning. Only the last report of a stream counts; reports are never
 //! added up.
@@ -7,7 +7,7 @@ use hames_core::types::Usage;
 use serde_json::Value;
 
 /// Reads a usage object; `None` for null or something without any count.
-pub(super) fn parse_usage(raw: &str) -> Option<Usage> {
+pub(crate) fn parse_usage(raw: &str) -> Option<Usage> {
     let value: Value = serde_json::from_str(raw).ok()?;
     let input_tokens = count(&value, &["/prompt_tokens", "/input_tokens"]);
     let stated_output = count(&value, &["/completion_tokens", "/output_tokens"]);
@@ -42,9 +42,12 @@ pub(super) fn parse_usage(raw: &str) -> Option<Usage> {
     )
     .unwrap_or(0)
     .min(input_tokens);
-    let cached_write_tokens = count(&value, &["/prompt_tokens_details/cache_write_tokens"])
-        .unwrap_or(0)
-        .min(input_tokens - cached_read_tokens);
+    let cached_write_tokens = count(
+        &value,
+        &["/prompt_tokens_details/cache_write_tokens", "/input_tokens_details/cache_write_tokens"],
+    )
+    .unwrap_or(0)
+    .min(input_tokens - cached_read_tokens);
     Some(Usage {
         input_tokens,
         output_tokens,
@@ -103,6 +106,10 @@ mod tests {
             (
                 r#"{"prompt_tokens":10,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":99}}"#,
                 usage(10, 5, 10, 0),
+            ),
+            (
+                r#"{"input_tokens":10,"input_tokens_details":{"cached_tokens":4},"output_tokens":5,"output_tokens_details":{"reasoning_tokens":2},"total_tokens":15}"#,
+                usage(10, 5, 4, 2),
             ),
             (
                 r#"{"prompt_tokens":10.0,"completion_tokens":null,"prompt_tokens_details":null}"#,
