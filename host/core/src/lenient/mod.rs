@@ -23,6 +23,9 @@ const MAX_DEPTH: usize = 127;
 /// How often arguments may have been encoded as a string of JSON.
 const MAX_ENCODINGS: usize = 3;
 
+/// So many keys of an object are few.
+const FEW_KEYS: usize = 8;
+
 /// A value that was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
@@ -103,6 +106,14 @@ pub(crate) fn object(value: Value, repairs: &mut Vec<String>) -> Result<Map<Stri
         value = reading.value;
     }
     Err("a string encoded too many times".to_owned())
+}
+
+/// The value of a key. A few keys are compared sooner than one is hashed.
+pub(crate) fn get<'a>(object: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
+    if object.len() > FEW_KEYS {
+        return object.get(key);
+    }
+    object.iter().find(|(name, _)| *name == key).map(|(_, value)| value)
 }
 
 /// What a value is, for messages.

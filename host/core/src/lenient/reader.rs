@@ -1,5 +1,6 @@
 //! The reader itself: recursive descent over the bytes, bounded in depth, each byte looked at a bounded number of times.
 
+use memchr::{memchr_iter, memchr2, memrchr};
 use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
@@ -16,19 +17,24 @@ const RAW_CONTROL: &str = "took raw line breaks or control characters in a strin
 const QUOTE_ESCAPE: &str = "read `\\'` in a string as `'`";
 const FENCE: &str = "left out the Markdown fence around the JSON";
 
+/// Room that is made for strings with escapes to begin with.
+const SCRATCH_BYTES: usize = 1024;
+
 pub(super) struct Reader<'a> {
     text: &'a str,
     at: usize,
     depth: usize,
     ended_in_full: bool,
     repairs: Vec<String>,
+    /// Where strings with escapes are put together.
+    scratch: String,
 }
 
 type Read<T> = Result<T, Fault>;
 
 impl<'a> Reader<'a> {
     pub(super) fn new(text: &'a str, ended_in_full: bool) -> Self {
-        Self { text, at: 0, depth: 0, ended_in_full, repairs: Vec::new() }
+        Self { text, at: 0, depth: 0, ended_in_full, repairs: Vec::new(), scratch: String::new() }
     }
 
     pub(super) fn reading(self, value: Value) -> Reading {
@@ -45,8 +51,9 @@ impl<'a> Reader<'a> {
 
     fn place(&self, at: usize) -> String {
         let before = self.text.get(..at).unwrap_or(self.text);
-        let line = before.bytes().filter(|b| *b == b'\n').count() + 1;
-        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        let line = memchr_iter(b'\n', before.as_bytes()).count() + 1;
+        let line_start = memrchr(b'\n', before.as_bytes()).map_or(0, |at| at + 1);
+        let column = before.get(line_start..).unwrap_or_default().chars().count() + 1;
         format!("line {line} column {column}")
     }
 
@@ -284,28 +291,31 @@ impl<'a> Reader<'a> {
             note(&mut self.repairs, SINGLE_QUOTES);
         }
         self.at += 1;
-        let mut out = String::new();
+        let mut out = std::mem::take(&mut self.scratch);
+        out.clear();
         loop {
             let rest = self.rest();
-            let special = |b: &u8| *b == quote || *b == b'\\' || *b < 0x20;
-            let Some(len) = rest.as_bytes().iter().position(special) else {
+            let Some(len) = memchr2(quote, b'\\', rest.as_bytes()) else {
                 return Err(self.incomplete("the text ends within a string"));
             };
-            out.push_str(rest.get(..len).unwrap_or_default());
-            self.at += len;
-            match self.peek() {
-                Some(b'\\') => self.escape(quote, &mut out)?,
-                Some(found) if found == quote => {
-                    self.at += 1;
-                    return Ok(out);
-                }
-                Some(control) => {
-                    note(&mut self.repairs, RAW_CONTROL);
-                    out.push(char::from(control));
-                    self.at += 1;
-                }
-                None => return Err(self.incomplete("the text ends within a string")),
+            let run = rest.get(..len).unwrap_or_default();
+            if run.bytes().fold(false, |found, byte| found | (byte < 0x20)) {
+                note(&mut self.repairs, RAW_CONTROL);
             }
+            self.at += len;
+            if self.peek() == Some(quote) {
+                self.at += 1;
+                // Most strings are one run.
+                let string = if out.is_empty() { run.to_owned() } else { [&out, run].concat() };
+                self.scratch = out;
+                return Ok(string);
+            }
+            // One that is not is put together where the last one was, so the room for it is made once.
+            if out.capacity() == 0 {
+                out.reserve(rest.len().min(SCRATCH_BYTES));
+            }
+            out.push_str(run);
+            self.escape(quote, &mut out)?;
         }
     }
 

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use super::get;
+
 /// Subschemas that are looked at to learn the types of one value: schemas come from plugins and may branch without end.
 const MAX_STEPS: usize = 200;
 /// Values of a list of choices that are named in a label; more would be a schema of its own.
@@ -89,31 +91,31 @@ impl Types {
         *steps -= 1;
         let Some(keywords) = schema.as_object() else { return Self::ANY };
         let mut types = Self::ANY;
-        match keywords.get("type") {
-            Some(Value::String(name)) => types = types.and(Self::named(name)),
-            Some(Value::Array(names)) => {
-                let named = names.iter().filter_map(Value::as_str).map(Self::named);
-                types = types.and(named.fold(Self::NOTHING, Self::or));
-            }
-            _ => {}
-        }
-        if let Some(values) = keywords.get("enum").and_then(Value::as_array) {
-            types = types.and(values.iter().map(Self::of_value).fold(Self::NOTHING, Self::or));
-        }
-        if let Some(value) = keywords.get("const") {
-            types = types.and(Self::of_value(value));
-        }
-        for keyword in ["anyOf", "oneOf"] {
-            if let Some(branches) = keywords.get(keyword).and_then(Value::as_array) {
-                let branches = branches.iter().map(|branch| Self::collect(root, branch, steps));
-                types = types.and(branches.fold(Self::NOTHING, Self::or));
-            }
-        }
-        for branch in keywords.get("allOf").and_then(Value::as_array).into_iter().flatten() {
-            types = types.and(Self::collect(root, branch, steps));
-        }
-        if let Some(target) = keywords.get("$ref").and_then(|target| pointee(root, target)) {
-            types = types.and(Self::collect(root, target, steps));
+        for (keyword, value) in keywords {
+            let allowed = match (keyword.as_str(), value) {
+                ("type", Value::String(name)) => Self::named(name),
+                ("type", Value::Array(names)) => {
+                    names.iter().filter_map(Value::as_str).map(Self::named).fold(Self::NOTHING, Self::or)
+                }
+                ("enum", Value::Array(values)) => {
+                    values.iter().map(Self::of_value).fold(Self::NOTHING, Self::or)
+                }
+                ("const", value) => Self::of_value(value),
+                ("anyOf" | "oneOf", Value::Array(branches)) => {
+                    let branches = branches.iter().map(|branch| Self::collect(root, branch, steps));
+                    branches.fold(Self::NOTHING, Self::or)
+                }
+                ("allOf", Value::Array(branches)) => {
+                    let branches = branches.iter().map(|branch| Self::collect(root, branch, steps));
+                    branches.fold(Self::ANY, Self::and)
+                }
+                ("$ref", target) => match pointee(root, target) {
+                    Some(target) => Self::collect(root, target, steps),
+                    None => continue,
+                },
+                _ => continue,
+            };
+            types = types.and(allowed);
         }
         types
     }
@@ -170,16 +172,20 @@ impl Types {
 
 /// The schema of a property, wherever the references of its owner lead.
 pub(super) fn property<'a>(root: &'a Value, schema: &'a Value, name: &str) -> Option<&'a Value> {
-    only_alternative(root, schema).get("properties")?.get(name)
+    member(only_alternative(root, schema), "properties").and_then(|properties| member(properties, name))
 }
 
 /// What a schema stands for: its reference followed, and of "this or null" this.
 pub(super) fn only_alternative<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     let schema = target(root, schema);
-    let alternatives = ["anyOf", "oneOf"].iter().find_map(|keyword| schema.get(keyword)?.as_array());
+    if member(schema, "properties").is_some() {
+        return schema;
+    }
+    let alternatives =
+        ["anyOf", "oneOf"].iter().find_map(|keyword| member(schema, keyword).and_then(Value::as_array));
     let mut real = alternatives.into_iter().flatten().filter(|one| Types::of(root, one) != Types::NULL);
     match (real.next(), real.next()) {
-        (Some(one), None) if schema.get("properties").is_none() => target(root, one),
+        (Some(one), None) => target(root, one),
         _ => schema,
     }
 }
@@ -187,12 +193,17 @@ pub(super) fn only_alternative<'a>(root: &'a Value, schema: &'a Value) -> &'a Va
 pub(super) fn target<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     let mut schema = schema;
     for _ in 0..MAX_STEPS {
-        match schema.get("$ref").and_then(|target| pointee(root, target)) {
+        match member(schema, "$ref").and_then(|target| pointee(root, target)) {
             Some(target) => schema = target,
             None => break,
         }
     }
     schema
+}
+
+/// The value of a key, of an object.
+fn member<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
+    value.as_object().and_then(|object| get(object, key))
 }
 
 fn pointee<'a>(root: &'a Value, target: &Value) -> Option<&'a Value> {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::parameters::{self, Breaks};
-use super::{Context, NotationParser, Opener, Read};
+use super::{Context, Ends, NotationParser, Opener, Read};
 use crate::types::ToolSpec;
 
 /// The notation of Claude as text. The wrapper may be missing.
@@ -20,9 +20,8 @@ impl NotationParser for AnthropicXml {
         parameters::read(text, Breaks::Both, context)
     }
 
-    fn ends(&self) -> &'static [char] {
-        // A closing tag or a fence.
-        &['>', '`']
+    fn ends(&self) -> Ends {
+        Ends::Tag
     }
 
     fn render(&self, name: &str, arguments: &Value, tool: Option<&ToolSpec>) -> String {

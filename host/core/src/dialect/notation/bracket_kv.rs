@@ -45,7 +45,7 @@ impl NotationParser for BracketKv {
         let mut list = List { text, at: OPEN.len() + len, context, name: &name };
         match list.read(&mut call) {
             Ok(()) => {
-                let arguments = Value::Object(call.values).to_string();
+                let arguments = json_call::written(&call.values);
                 let len = list.at;
                 Read::Block {
                     len,

@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
+use memchr::memchr;
 use serde_json::{Map, Value};
 
 use super::parameters::{self, Arguments, Breaks};
 use super::tags::{self, Tag};
-use super::{At, Context, FoundCall, Item, NotationParser, Opener, Read};
+use super::{At, Context, FoundCall, Item, NotationParser, Opener, Read, json_call};
 use crate::types::ToolSpec;
 
 /// The notation of Cline and Roo. Only a registered tool's name makes a tag a call.
@@ -25,7 +26,7 @@ impl NotationParser for ClineXml {
             Tag::Partial if !context.is_whole => return Read::More,
             Tag::Partial | Tag::None => return Read::Text,
         };
-        let Some(tool) = context.tool(&name).filter(|_| !has_attributes) else { return Read::Text };
+        let Some(tool) = context.tool(name).filter(|_| !has_attributes) else { return Read::Text };
         if is_close {
             return match context.calls {
                 0 => Read::Text,
@@ -44,8 +45,8 @@ impl NotationParser for ClineXml {
         };
         match end {
             Ok(len) => {
-                let arguments = Value::Object(call.values).to_string();
-                let call = FoundCall { name, arguments, repairs: call.repairs };
+                let arguments = json_call::written(&call.values);
+                let call = FoundCall { name: name.to_owned(), arguments, repairs: call.repairs };
                 Read::Block { len, items: vec![Item::Call(call)] }
             }
             Err(read) => read,
@@ -80,8 +81,8 @@ fn arguments(text: &str, at: usize, call: &mut Arguments<'_>, context: &Context<
         match tags::read(rest) {
             Tag::Found { name: found, is_close: true, len, .. } if found == name => return Ok(at + len),
             Tag::Found { name: key, is_close: false, is_empty: false, len, .. } => {
-                let (value, next) = value(text, at + len, &key, &name, context)?;
-                let added = call.add(&key, Breaks::Each.without(value));
+                let (value, next) = value(text, at + len, key, &name, context)?;
+                let added = call.add(key, Breaks::Each.without(value));
                 added.map_err(|why| Read::Broken { problem: why })?;
                 at = next;
             }
@@ -108,7 +109,7 @@ fn value<'a>(
     let mut depth = 0_usize;
     let mut next = at;
     loop {
-        let Some(found) = text.get(next..).and_then(|rest| rest.find('<')) else {
+        let Some(found) = text.as_bytes().get(next..).and_then(|rest| memchr(b'<', rest)) else {
             return Err(unfinished(true, context));
         };
         let tag_at = next + found;

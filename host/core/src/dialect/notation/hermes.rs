@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::body::{self, Start};
 use super::parameters::{self, Breaks};
 use super::tags::{self, Tag};
-use super::{At, Context, Item, NotationParser, Opener, Read, fenced, json_call};
+use super::{At, Context, Ends, Item, NotationParser, Opener, Read, fenced, json_call};
 use crate::types::ToolSpec;
 
 /// Names of the tag.
@@ -83,14 +83,14 @@ impl NotationParser for Hermes {
             Tag::Partial if !context.is_whole => return Read::More,
             Tag::Partial | Tag::None => return Read::Text,
         };
-        if !is_tag(&name) {
+        if !is_tag(name) {
             return Read::Text;
         }
         if is_close {
-            return left_over(text, &name, len, context);
+            return left_over(text, name, len, context);
         }
         let opener = text.get(..len).unwrap_or_default();
-        let tool = tags::attribute(&attributes, &["name", "tool", "function"]);
+        let tool = attributes.get(&["name", "tool", "function"]);
         let start = Start { opener, len, tool, is_certain: false };
         if is_empty {
             return match tool.map(|tool| json_call::call(tool, None, &[], context)) {
@@ -105,11 +105,11 @@ impl NotationParser for Hermes {
         let trimmed = inside.trim_start();
         if trimmed.starts_with('<') {
             match tags::read(trimmed) {
-                Tag::Found { name, is_close: false, .. } if is_tag(&name) => {
+                Tag::Found { name, is_close: false, .. } if is_tag(name) => {
                     return Read::Block { len: text.len() - trimmed.len(), items: Vec::new() };
                 }
                 // The elements of another notation between the tags of this one.
-                Tag::Found { name: inner, is_close: false, .. } if parameters::is_block(&name, &inner) => {
+                Tag::Found { name: inner, is_close: false, .. } if parameters::is_block(name, inner) => {
                     return parameters::read(text, Breaks::Each, context);
                 }
                 Tag::Partial if !context.is_whole => return Read::More,
@@ -119,9 +119,8 @@ impl NotationParser for Hermes {
         body::read(text, start, context)
     }
 
-    fn ends(&self) -> &'static [char] {
-        // A closing tag or a fence.
-        &['>', '`']
+    fn ends(&self) -> Ends {
+        Ends::Tag
     }
 
     fn render(&self, name: &str, arguments: &Value, _tool: Option<&ToolSpec>) -> String {

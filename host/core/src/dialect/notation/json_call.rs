@@ -53,7 +53,13 @@ pub(super) fn call(
         Some(value) => lenient::object(value, &mut repairs)
             .map_err(|found| format!("the arguments of `{name}` are {found}, not a JSON object"))?,
     };
-    Ok(FoundCall { name, arguments: Value::Object(arguments).to_string(), repairs })
+    Ok(FoundCall { name, arguments: written(&arguments), repairs })
+}
+
+/// The arguments of a call as text.
+pub(super) fn written(arguments: &Map<String, Value>) -> String {
+    // silent: an object of JSON values can always be written.
+    serde_json::to_string(arguments).unwrap_or_default()
 }
 
 /// The name as the registry knows it: without blanks around it, special tokens glued to it and a leaked namespace. A name
@@ -127,25 +133,27 @@ fn collect(
 
 /// What an envelope holds: `{"function": {…}}` or `{"tool_calls": […]}`.
 fn wrapped(object: &mut Map<String, Value>) -> Option<Value> {
-    if object.contains_key("name") {
+    if lenient::get(object, "name").is_some() {
         return None;
     }
-    if object.get("function").is_some_and(Value::is_object) {
+    if lenient::get(object, "function").is_some_and(Value::is_object) {
         return object.remove("function");
     }
     let is_only = object.len() == 1;
     ["tool_calls", "tool_call", "function_call"]
         .into_iter()
-        .find(|key| is_only && object.get(*key).is_some_and(|inner| inner.is_array() || inner.is_object()))
+        .find(|key| {
+            is_only && lenient::get(object, key).is_some_and(|inner| inner.is_array() || inner.is_object())
+        })
         .and_then(|key| object.remove(key))
 }
 
 /// Takes the value of whichever of these keys is there.
 fn take_one(object: &mut Map<String, Value>, keys: &[&str], what: &str) -> Result<Option<Value>, String> {
-    let mut present = keys.iter().filter(|key| object.contains_key(**key));
+    let mut present = keys.iter().filter(|key| lenient::get(object, key).is_some());
     let Some(key) = present.next() else {
         // `function` is a name where it is a string; an object under it is an envelope.
-        let is_name = what == "name" && object.get("function").is_some_and(Value::is_string);
+        let is_name = what == "name" && lenient::get(object, "function").is_some_and(Value::is_string);
         return Ok(if is_name { object.remove("function") } else { None });
     };
     if let Some(other) = present.next() {

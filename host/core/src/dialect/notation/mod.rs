@@ -8,6 +8,7 @@ mod anthropic_xml;
 mod body;
 mod bracket;
 mod bracket_kv;
+mod byte_set;
 mod calls;
 mod cline_xml;
 mod cursor;
@@ -139,6 +140,15 @@ impl Context<'_> {
     }
 }
 
+/// With what blocks usually end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ends {
+    /// A bracket, a backtick or a line break.
+    Byte,
+    /// A closing tag of a block or a call, where the block begins with a tag.
+    Tag,
+}
+
 /// One notation.
 pub(super) trait NotationParser: Sync {
     /// With what blocks begin. The scanner calls `read` at each of them.
@@ -150,10 +160,10 @@ pub(super) trait NotationParser: Sync {
     /// should be said after a bounded number of bytes, since the scanner looks for openers again from the next character.
     fn read(&self, text: &str, context: &Context<'_>) -> Read;
 
-    /// Characters with one of which its blocks usually end: a block that is waited on is looked at again when one comes. It
-    /// decides how soon the end of a block is seen, never how it is read.
-    fn ends(&self) -> &'static [char] {
-        &['>', ']', '}', '`', '\n']
+    /// With what its blocks usually end: a block that is waited on is looked at again when that comes. It decides how soon
+    /// the end of a block is seen, never how it is read.
+    fn ends(&self) -> Ends {
+        Ends::Byte
     }
 
     /// One call as the model would write it, block markers included; `arguments` is an object.

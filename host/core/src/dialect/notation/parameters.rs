@@ -4,10 +4,11 @@
 //! A value may itself hold such markup. It ends at the first closing tag that belongs to it and is followed by another
 //! parameter or the end of the call; where that leaves anything over, the block is unreadable rather than cut short.
 
+use memchr::memchr;
 use serde_json::{Map, Value};
 
 use super::hermes::{self, Hermes};
-use super::tags::{self, Tag};
+use super::tags::{self, Attributes, Tag};
 use super::{At, Context, FoundCall, Item, NotationParser, Opener, Read, json_call};
 use crate::lenient;
 use crate::types::ToolSpec;
@@ -60,6 +61,11 @@ pub(super) fn is_block(outer: &str, inner: &str) -> bool {
     }
 }
 
+/// Whether the closing tag of this name may end a block or a call.
+pub(super) fn is_block_tag(name: &str) -> bool {
+    is_one_of(name, CALLS) || hermes::is_tag(local(name))
+}
+
 /// Reads what may be a block at the start of `text`.
 pub(super) fn read(text: &str, breaks: Breaks, context: &Context<'_>) -> Read {
     let (name, is_close, len) = match tags::read(text) {
@@ -68,15 +74,15 @@ pub(super) fn read(text: &str, breaks: Breaks, context: &Context<'_>) -> Read {
         Tag::Partial | Tag::None => return Read::Text,
     };
     if is_close {
-        return left_over(text, &name, len, context);
+        return left_over(text, name, len, context);
     }
     let mut block = Block { text, breaks, context, is_wrapped: false, calls: Vec::new() };
-    if !is_one_of(&name, CALLS) {
+    if !is_one_of(name, CALLS) {
         let inside = len + blanks(text, len);
         return match tags::read(text.get(inside..).unwrap_or_default()) {
-            _ if !hermes::is_tag(local(&name)) => Read::Text,
+            _ if !hermes::is_tag(local(name)) => Read::Text,
             Tag::Partial if !context.is_whole => Read::More,
-            Tag::Found { name, is_close: false, .. } if is_one_of(&name, CALLS) => {
+            Tag::Found { name, is_close: false, .. } if is_one_of(name, CALLS) => {
                 block.is_wrapped = true;
                 block.read(inside)
             }
@@ -146,10 +152,10 @@ impl Block<'_> {
             }
             match tags::read(self.rest(next)) {
                 Tag::Partial if !self.context.is_whole => return Err(Stop::More),
-                Tag::Found { name, is_close: true, len, .. } if hermes::is_tag(local(&name)) => {
+                Tag::Found { name, is_close: true, len, .. } if hermes::is_tag(local(name)) => {
                     return Ok(next + len);
                 }
-                Tag::Found { name, is_close: false, .. } if is_one_of(&name, CALLS) && self.is_wrapped => {
+                Tag::Found { name, is_close: false, .. } if is_one_of(name, CALLS) && self.is_wrapped => {
                     at = next;
                 }
                 _ if !self.is_wrapped => return Ok(at),
@@ -168,7 +174,7 @@ impl Block<'_> {
             Tag::Found { attributes, is_empty, len, .. } => (attributes, is_empty, len),
             Tag::Partial | Tag::None => return Err(self.unfinished(false)),
         };
-        let name = tags::attribute(&attributes, &["", "name"]).unwrap_or_default();
+        let name = attributes.get(&["", "name"]).unwrap_or_default();
         let name = json_call::tool_name(name, self.context);
         let tool = self.context.tool(&name);
         if (tool.is_none() || name.is_empty()) && !self.is_wrapped {
@@ -183,14 +189,14 @@ impl Block<'_> {
             let is_mention = call.values.is_empty() && !self.is_wrapped;
             match tags::read(rest) {
                 Tag::Found { name, attributes, is_close: false, len, .. }
-                    if is_one_of(&name, &[PARAMETER]) && key(&attributes).is_some() =>
+                    if is_one_of(name, &[PARAMETER]) && key(attributes).is_some() =>
                 {
-                    let key = key(&attributes).unwrap_or_default();
+                    let key = key(attributes).unwrap_or_default();
                     let (value, next) = self.value(at + len)?;
                     call.add(key, self.breaks.without(value)).map_err(Stop::Broken)?;
                     at = next;
                 }
-                Tag::Found { name, is_close: true, len, .. } if is_one_of(&name, CALLS) => {
+                Tag::Found { name, is_close: true, len, .. } if is_one_of(name, CALLS) => {
                     at += len;
                     is_open = false;
                 }
@@ -202,7 +208,7 @@ impl Block<'_> {
                 _ => return Err(Stop::Broken(format!("there is text between the parameters of `{name}`"))),
             }
         }
-        let arguments = Value::Object(call.values).to_string();
+        let arguments = json_call::written(&call.values);
         self.calls.push(FoundCall { name, arguments, repairs: call.repairs });
         Ok(at)
     }
@@ -218,7 +224,7 @@ impl Block<'_> {
         let end = at + reading.end;
         let end = end + blanks(self.text, end);
         match tags::read(self.rest(end)) {
-            Tag::Found { name: close, is_close: true, len, .. } if is_one_of(&close, CALLS) => {
+            Tag::Found { name: close, is_close: true, len, .. } if is_one_of(close, CALLS) => {
                 let call = json_call::call(name, Some(reading.value), &reading.repairs, self.context);
                 self.calls.push(call.map_err(|why| broken(&why))?);
                 Ok(end + len)
@@ -233,7 +239,9 @@ impl Block<'_> {
         let mut depth = 0_usize;
         let mut next = at;
         loop {
-            let Some(found) = self.rest(next).find('<') else { return Err(self.unfinished(true)) };
+            let Some(found) = memchr(b'<', self.rest(next).as_bytes()) else {
+                return Err(self.unfinished(true));
+            };
             let tag_at = next + found;
             next = tag_at + 1;
             let (name, attributes, is_close, len) = match tags::read(self.rest(tag_at)) {
@@ -241,7 +249,7 @@ impl Block<'_> {
                 Tag::Partial if !self.context.is_whole => return Err(Stop::More),
                 Tag::Partial | Tag::None => continue,
             };
-            if !is_one_of(&name, &[PARAMETER]) || (!is_close && key(&attributes).is_none()) {
+            if !is_one_of(name, &[PARAMETER]) || (!is_close && key(attributes).is_none()) {
                 continue;
             }
             next = tag_at + len;
@@ -253,7 +261,7 @@ impl Block<'_> {
                     match tags::read(self.rest(after)) {
                         Tag::Partial => return Err(self.unfinished(true)),
                         Tag::Found { name, attributes, is_close, .. }
-                            if is_end(&name, key(&attributes), is_close) =>
+                            if is_end(name, key(attributes), is_close) =>
                         {
                             return Ok((self.text.get(at..tag_at).unwrap_or_default(), after));
                         }
@@ -332,17 +340,18 @@ pub(super) fn slots<'a>(
     })
 }
 
-fn key(attributes: &[(String, String)]) -> Option<&str> {
-    tags::attribute(attributes, &["", "name"]).filter(|key| !key.is_empty())
+fn key(attributes: Attributes<'_>) -> Option<&str> {
+    attributes.get(&["", "name"]).filter(|key| !key.is_empty())
 }
 
 /// A tag's name without its namespace.
 fn local(name: &str) -> &str {
-    name.rsplit(':').next().unwrap_or(name)
+    name.rsplit_once(':').map_or(name, |(_, local)| local)
 }
 
 fn is_one_of(name: &str, names: &[&str]) -> bool {
-    names.iter().any(|known| known.eq_ignore_ascii_case(local(name)))
+    let name = local(name);
+    names.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
 fn blanks(text: &str, at: usize) -> usize {

@@ -11,7 +11,7 @@ mod slots;
 use serde_json::{Map, Value};
 
 use super::hermes::Hermes;
-use super::{Context, Item, NotationParser, Opener, Read};
+use super::{Context, Ends, Item, NotationParser, Opener, Read};
 use crate::lenient::{argument_names, required_names, type_label, write_slot};
 use crate::types::ToolSpec;
 use reader::{Reader, Start};
@@ -35,9 +35,8 @@ impl NotationParser for PFormat {
         }
     }
 
-    fn ends(&self) -> &'static [char] {
-        // A closing tag or a fence.
-        &['>', '`']
+    fn ends(&self) -> Ends {
+        Ends::Tag
     }
 
     fn render(&self, name: &str, arguments: &Value, tool: Option<&ToolSpec>) -> String {

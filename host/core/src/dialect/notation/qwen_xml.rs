@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::parameters::{self, Breaks};
-use super::{Context, NotationParser, Opener, Read};
+use super::{Context, Ends, NotationParser, Opener, Read};
 use crate::types::ToolSpec;
 
 /// The notation of Qwen3-Coder. The wrapper may be missing; JSON inside it is read as well.
@@ -20,9 +20,8 @@ impl NotationParser for QwenXml {
         parameters::read(text, Breaks::Each, context)
     }
 
-    fn ends(&self) -> &'static [char] {
-        // A closing tag or a fence.
-        &['>', '`']
+    fn ends(&self) -> Ends {
+        Ends::Tag
     }
 
     fn render(&self, name: &str, arguments: &Value, tool: Option<&ToolSpec>) -> String {

@@ -4,8 +4,9 @@
 //! It never searches thinking, results and declarations that the model wrote itself, code blocks and inline code, block
 //! quotes, and the strings of a reply that begins with a JSON value. What it decides never depends on how the text was cut
 //! into chunks, and the time it takes grows linearly with the text: where it has to wait, it looks again only when the
-//! text it waits on has grown by half (or when it has credit, see [`Scanner::may_look`]).
+//! text it waits on has grown a few times (or when it has credit, see [`Scanner::may_look`]).
 
+use super::byte_set::ByteSet;
 use super::regions::{Content, END_TOKENS, Match, REGIONS, Region, THINK, TURN_TOKENS, first_match};
 use super::shown::{Shown, is_blank};
 use super::spans::{Cover, Spans};
@@ -23,6 +24,11 @@ mod tests;
 
 /// Below this many bytes it is not worth waiting for more.
 const SMALL_WAIT_BYTES: usize = 64;
+
+/// Without anything that may be an end, what is waited on is looked at again when it is so many times as long. Where the
+/// end is a tag that is known when it comes, there is less need to look.
+const GROWTH: usize = 2;
+const GROWTH_TO_TAG: usize = 4;
 
 /// Bytes of looking again that each new byte pays for.
 const CREDIT_PER_BYTE: usize = 4;
@@ -76,11 +82,9 @@ pub(super) struct Scanner {
     at: usize,
     state: State,
     /// Bytes that may begin something other than text.
-    marks: [bool; 256],
+    marks: ByteSet,
     /// Bytes that may follow such a byte in something other than text.
-    seconds: [bool; 256],
-    /// Some opener is empty: the notation is asked at every line.
-    asks_every_line: bool,
+    seconds: ByteSet,
     shown: Shown,
     spans: Spans,
     calls: Vec<FoundCall>,
@@ -115,9 +119,8 @@ impl Scanner {
             text: String::new(),
             at: 0,
             state,
-            marks: marks::table(notation.openers()),
+            marks: marks::firsts(notation.openers()),
             seconds: marks::seconds(notation.openers()),
-            asks_every_line: notation.openers().iter().any(|opener| opener.text.is_empty()),
             shown: Shown::default(),
             spans: Spans::default(),
             calls: Vec::new(),
@@ -170,18 +173,16 @@ impl Scanner {
     }
 
     /// Whether it is worth to look again at what the scanner waits on. Every byte pays for looking at a few others, so that
-    /// the end of a block is seen soon; without credit the text must have grown by half.
+    /// the end of a block is seen soon; without credit the text must have grown a few times.
     fn may_look(&mut self, chunk: &str) -> bool {
         self.credit += CREDIT_PER_BYTE * chunk.len();
         let Some((from, looked_at)) = self.waits else { return true };
         let len = self.text.len() - from;
-        if len <= SMALL_WAIT_BYTES || len >= looked_at + looked_at / 2 {
+        let growth = if self.ends_with_tag() { GROWTH_TO_TAG } else { GROWTH };
+        if len <= SMALL_WAIT_BYTES || len >= growth * looked_at {
             return true;
         }
-        // Outside of a block it is a line, a run of backticks or a value that is waited on.
-        let ends = if self.tried > 0 { self.notation.ends() } else { &['>', ']', '}', '`', '\n'] };
-        let may_end = chunk.contains(ends);
-        if may_end && self.credit >= len {
+        if self.credit >= len && self.may_end(chunk) {
             self.credit -= len;
             return true;
         }
@@ -203,53 +204,48 @@ impl Scanner {
         self.at = end;
     }
 
-    /// Ordinary text from `at`: up to the next mark, or the mark.
+    /// Ordinary text from `at`, over as many lines as nothing has to be decided at: up to the next mark, and the mark.
     fn ordinary(&mut self) -> Step {
-        let bytes = self.text.as_bytes().get(self.at..).unwrap_or_default();
-        let may_ask = self.asks_every_line && self.is_line_start;
-        let is_mark = |b: &u8| {
-            self.marks.get(usize::from(*b)).copied().unwrap_or_default()
-                || (may_ask && !matches!(b, b' ' | b'\t'))
-        };
-        match bytes.iter().position(is_mark) {
-            None => {
+        let bytes = self.text.as_bytes();
+        let mut at = self.at;
+        loop {
+            let Some(len) = self.marks.find(bytes.get(at..).unwrap_or_default()) else {
                 self.show_to(self.text.len());
-                Step::Done
-            }
-            Some(0) => self.mark(),
-            Some(len) if bytes.get(len) == Some(&b'\n') => {
-                self.show_to(self.at + len + 1);
-                self.begin_line();
-                Step::Done
-            }
-            Some(len) => {
-                self.show_to(self.at + len);
-                Step::Done
+                return Step::Done;
+            };
+            at += len;
+            let next = bytes.get(at + 1).copied();
+            match bytes.get(at) {
+                Some(b'\n') if next.is_some_and(|b| lines::begins_text(b) && !self.marks.contains(b)) => {
+                    at += 2;
+                }
+                Some(b'\n') => {
+                    self.show_to(at + 1);
+                    self.begin_line();
+                    return Step::Done;
+                }
+                Some(b'`') => {
+                    let len = bytes.iter().skip(at).take_while(|b| **b == b'`').count();
+                    if at + len == bytes.len() && !self.is_whole() {
+                        self.show_to(at);
+                        return Step::Wait(at);
+                    }
+                    self.spans.pass(len);
+                    at += len;
+                }
+                // The byte alone is one character: those of several bytes are no marks.
+                Some(byte) if byte.is_ascii() && next.is_some_and(|b| !self.seconds.contains(b)) => at += 1,
+                _ => {
+                    self.show_to(at);
+                    return self.mark();
+                }
             }
         }
     }
 
+    /// At a byte that may begin something other than text.
     fn mark(&mut self) -> Step {
         let rest = self.rest();
-        if rest.starts_with('\n') {
-            self.show_to(self.at + 1);
-            self.begin_line();
-            return Step::Done;
-        }
-        if rest.starts_with('`') {
-            let len = rest.bytes().take_while(|b| *b == b'`').count();
-            if len == rest.len() && !self.is_whole() {
-                return Step::Wait(self.at);
-            }
-            self.spans.pass(len);
-            self.show_to(self.at + len);
-            return Step::Done;
-        }
-        if let Some(second) = rest.as_bytes().get(1).copied()
-            && !self.seconds.get(usize::from(second)).copied().unwrap_or_default()
-        {
-            return self.plain();
-        }
         let markers = self.openers().map(|opener| ((), opener.text, opener.ignores_case));
         let is_opener = match first_match(rest, markers) {
             (Match::Partial, _) if !self.is_whole() => return Step::Wait(self.at),

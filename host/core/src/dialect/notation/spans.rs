@@ -5,6 +5,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use memchr::memchr2;
+
 /// Whether a place is inside inline code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cover {
@@ -97,7 +99,7 @@ impl Spans {
                         Some(_) => self.looked += blanks + 1,
                     }
                 }
-                _ => self.looked += 1,
+                _ => self.looked += memchr2(b'`', b'\n', rest).unwrap_or(rest.len()),
             }
         }
     }

@@ -1,6 +1,9 @@
 //! Finds the calls of a block: where each begins, its slots, and which `]` ends it. What the slots mean is not known here.
 
+use std::sync::LazyLock;
+
 use super::slots::{found, quoted};
+use crate::dialect::notation::byte_set::ByteSet;
 use crate::dialect::notation::{Item, Read};
 use crate::types::ToolSpec;
 
@@ -8,6 +11,9 @@ use crate::types::ToolSpec;
 const MAX_TAG_BYTES: usize = 256;
 /// Names of closing tags; models mix them up.
 const CLOSING: [&str; 6] = ["tool_call", "toolcall", "tool-call", "tool_calls", "invoke", "function_call"];
+
+/// The bytes of a value that are not simply part of it.
+static MARKS: LazyLock<ByteSet> = LazyLock::new(|| ByteSet::new(b"\\|][<"));
 
 /// What stands behind the opening tag.
 pub(super) enum Start {
@@ -94,29 +100,31 @@ impl<'a> Reader<'a> {
     fn scan(&self, start: usize) -> Scanned<'a> {
         let mut slots = Vec::new();
         let mut slot_start = start;
-        let mut is_escaped = false;
         // Brackets that are open inside the values. Nobody has to close them, but where they do not match, and more calls
         // seem to follow, the text can be read in two ways.
         let mut depth = 0_i64;
         let mut quotes_a_call = false;
-        for (offset, c) in self.from(start).bytes().enumerate() {
-            let at = start + offset;
-            if is_escaped {
-                is_escaped = false;
-                if matches!(c, b'|' | b']' | b'\\') {
-                    depth -= i64::from(c == b']');
-                    continue;
+        let bytes = self.text.as_bytes();
+        let mut next = start;
+        while let Some(len) = MARKS.find(bytes.get(next..).unwrap_or_default()) {
+            let at = next + len;
+            next = at + 1;
+            match bytes.get(at) {
+                Some(b'\\') => {
+                    if let Some(escaped) = bytes.get(next).filter(|b| matches!(b, b'|' | b']' | b'\\')) {
+                        depth -= i64::from(*escaped == b']');
+                        next += 1;
+                    }
                 }
-            }
-            match c {
-                b'\\' => is_escaped = true,
-                b'|' => {
+                Some(b'|') => {
                     slots.push(self.text.get(slot_start..at).unwrap_or_default());
                     slot_start = at + 1;
                 }
-                b'[' => depth += 1,
-                b'<' => quotes_a_call |= CLOSING.iter().any(|name| starts_with(self.from(at + 1), name)),
-                b']' => {
+                Some(b'[') => depth += 1,
+                Some(b'<') => {
+                    quotes_a_call |= CLOSING.iter().any(|name| starts_with(self.from(at + 1), name))
+                }
+                Some(b']') => {
                     let bracket = self.bracket(at + 1);
                     match bracket {
                         Bracket::Text => depth -= 1,

@@ -1,9 +1,10 @@
 //! From the slots of one call to its arguments, in declared order or by name, or what is wrong with them.
 
+use memchr::memchr;
 use serde_json::{Map, Value};
 
 use super::signature;
-use crate::dialect::notation::FoundCall;
+use crate::dialect::notation::{FoundCall, json_call};
 use crate::lenient::{argument_names, may_be_text, read_slot, required_names, type_label};
 use crate::types::ToolSpec;
 
@@ -20,11 +21,7 @@ pub(super) fn found(name: &str, slots: &[&str], tool: Option<&ToolSpec>) -> Resu
         let numbered =
             slots.iter().enumerate().map(|(index, raw)| ((index + 1).to_string(), unescaped(raw).into()));
         arguments.extend(numbered);
-        return Ok(FoundCall {
-            name: name.to_owned(),
-            arguments: Value::Object(arguments).to_string(),
-            repairs,
-        });
+        return Ok(FoundCall { name: name.to_owned(), arguments: json_call::written(&arguments), repairs });
     };
     let names = argument_names(&tool.parameters);
     let pairs: Vec<(&str, &str)> = match named(slots, &names) {
@@ -49,7 +46,7 @@ pub(super) fn found(name: &str, slots: &[&str], tool: Option<&ToolSpec>) -> Resu
     {
         return Err(format!("`{missing}` of `{}` is not given", signature(tool)));
     }
-    Ok(FoundCall { name: name.to_owned(), arguments: Value::Object(arguments).to_string(), repairs })
+    Ok(FoundCall { name: name.to_owned(), arguments: json_call::written(&arguments), repairs })
 }
 
 /// Names and raw values, where every slot is `key=value` and no key is unknown or written twice.
@@ -91,16 +88,19 @@ fn unescaped(raw: &str) -> String {
     }
     let mut text = String::with_capacity(raw.len());
     let mut rest = raw;
-    while let Some((before, after)) = rest.split_once('\\') {
-        text.push_str(before);
-        rest = after;
-        match after.chars().next() {
-            Some(escaped @ ('|' | ']' | '\\')) => {
-                text.push(escaped);
-                rest = after.get(1..).unwrap_or_default();
+    while let Some(at) = memchr(b'\\', rest.as_bytes()) {
+        text.push_str(rest.get(..at).unwrap_or_default());
+        let after = rest.get(at + 1..).unwrap_or_default();
+        rest = match after.strip_prefix(['|', ']', '\\']) {
+            Some(behind) => {
+                text.push_str(after.get(..1).unwrap_or_default());
+                behind
             }
-            _ => text.push('\\'),
-        }
+            None => {
+                text.push('\\');
+                after
+            }
+        };
     }
     text.push_str(rest);
     text

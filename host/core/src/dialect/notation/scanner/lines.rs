@@ -1,5 +1,7 @@
 //! What a line is, seen from its start: a code fence, indented code, a block quote, blank, or ordinary text.
 
+use memchr::memchr;
+
 use super::{Scanner, State, Step};
 use crate::dialect::notation::regions::{Match, first_match};
 
@@ -19,6 +21,9 @@ impl Scanner {
     /// At the start of a line.
     pub(super) fn line(&mut self, is_after_block: bool) -> Step {
         let rest = self.rest();
+        if rest.bytes().next().is_some_and(begins_text) {
+            return self.leave_line_start();
+        }
         let indent = rest.len() - rest.trim_start_matches(is_indent).len();
         let content = rest.get(indent..).unwrap_or_default();
         if content.is_empty() && !self.is_whole() {
@@ -119,7 +124,7 @@ impl Scanner {
 
     /// In a line that is not searched.
     pub(super) fn unsearched(&mut self) -> Step {
-        match self.rest().find('\n') {
+        match memchr(b'\n', self.rest().as_bytes()) {
             Some(len) => {
                 self.show_to(self.at + len + 1);
                 self.is_after_blank_line = false;
@@ -132,28 +137,50 @@ impl Scanner {
 
     /// In a code block, until a line of its own mark that is at least as long.
     pub(super) fn fence(&mut self, mark: u8, len: usize, is_line_start: bool) -> Step {
+        // Lines that begin with something else than the mark cannot close it.
+        let bytes = self.text.as_bytes();
+        let cannot_close = |at: usize| {
+            let mut line = bytes.get(at..).unwrap_or_default().iter();
+            line.find(|b| !matches!(b, b' ' | b'\t')).is_some_and(|b| b.is_ascii_graphic() && *b != mark)
+        };
+        let mut at = self.at;
+        while at < bytes.len() && ((at == self.at && !is_line_start) || cannot_close(at)) {
+            let line_break = memchr(b'\n', bytes.get(at..).unwrap_or_default());
+            at = line_break.map_or(bytes.len(), |len| at + len + 1);
+        }
+        if at > self.at {
+            let is_line_start = bytes.get(at - 1) == Some(&b'\n');
+            self.show_to(at);
+            self.state = State::Fence { mark, len, is_line_start };
+            return Step::Done;
+        }
         let rest = self.rest();
         let line = rest.split('\n').next().unwrap_or_default();
         let is_line_written = line.len() < rest.len() || self.is_whole();
         let end = (self.at + line.len() + 1).min(self.text.len());
-        if is_line_start {
-            let run = line.trim();
-            let may_close = run.bytes().all(|b| b == mark);
-            if may_close && !is_line_written {
-                return Step::Wait(self.at);
-            }
-            if may_close && run.len() >= len {
-                self.show_to(end);
-                self.is_after_blank_line = false;
-                self.begin_line();
-                return Step::Done;
-            }
+        let run = line.trim();
+        let may_close = run.bytes().all(|b| b == mark);
+        if may_close && !is_line_written {
+            return Step::Wait(self.at);
+        }
+        if may_close && run.len() >= len {
+            self.show_to(end);
+            self.is_after_blank_line = false;
+            self.begin_line();
+            return Step::Done;
         }
         let is_at_line_start = end > self.at + line.len();
         self.show_to(end);
         self.state = State::Fence { mark, len, is_line_start: is_at_line_start };
         Step::Done
     }
+}
+
+/// A byte at the start of a line that begins neither a fence, a quote, a bullet nor an indentation.
+pub(super) fn begins_text(byte: u8) -> bool {
+    byte.is_ascii_graphic()
+        && !matches!(byte, b'>' | b'`' | b'~' | b'-' | b'*' | b'+')
+        && !byte.is_ascii_digit()
 }
 
 fn is_indent(c: char) -> bool {

@@ -1,6 +1,7 @@
 //! What may stand at a byte of ordinary text besides an opener.
 
 use crate::dialect::notation::Opener;
+use crate::dialect::notation::byte_set::ByteSet;
 use crate::dialect::notation::regions::{
     Content, END_TOKENS, Match, REGIONS, Region, TURN_TOKENS, first_match,
 };
@@ -23,50 +24,41 @@ fn thinking_closes() -> impl Iterator<Item = &'static str> {
 }
 
 /// The bytes with which any of this may begin.
-pub(super) fn table(openers: &[Opener]) -> [bool; 256] {
-    let mut table = [false; 256];
-    let mut set = |byte: u8| {
-        if let Some(entry) = table.get_mut(usize::from(byte)) {
-            *entry = true;
-        }
-    };
-    set(b'\n');
-    set(b'`');
+pub(super) fn firsts(openers: &[Opener]) -> ByteSet {
+    let mut firsts = vec![b'\n', b'`', b'<'];
     let opens = REGIONS.iter().map(|region| region.open);
     for text in opens.chain(thinking_closes()).chain(END_TOKENS.iter().chain(TURN_TOKENS).copied()) {
-        text.bytes().take(1).for_each(&mut set);
+        firsts.extend(text.bytes().take(1));
     }
     for opener in openers {
         for first in opener.text.bytes().take(1) {
-            set(first);
+            firsts.push(first);
             if opener.ignores_case {
-                set(first.to_ascii_lowercase());
-                set(first.to_ascii_uppercase());
+                firsts.extend([first.to_ascii_lowercase(), first.to_ascii_uppercase()]);
             }
         }
     }
-    table
+    ByteSet::new(&firsts)
 }
 
 /// The bytes that may stand behind the first one of any of this: most marks are told from text by them. Every byte where
 /// some mark is a single byte long.
-pub(super) fn seconds(openers: &[Opener]) -> [bool; 256] {
+pub(super) fn seconds(openers: &[Opener]) -> ByteSet {
     let fixed = REGIONS.iter().flat_map(|region| [region.open, region.close]);
     let fixed = fixed.chain(END_TOKENS.iter().chain(TURN_TOKENS).copied());
     let all = fixed.map(|text| (text, true));
     let all = all.chain(openers.iter().map(|opener| (opener.text, opener.ignores_case)));
-    let mut table = [false; 256];
+    let mut seconds = Vec::new();
     for (text, ignores_case) in all {
-        let Some(second) = text.as_bytes().get(1).copied() else { return [true; 256] };
-        let cased = [second.to_ascii_lowercase(), second.to_ascii_uppercase()];
-        let seconds = std::iter::once(second).chain(cased.into_iter().filter(|_| ignores_case));
-        for byte in seconds {
-            if let Some(entry) = table.get_mut(usize::from(byte)) {
-                *entry = true;
-            }
+        let Some(second) = text.as_bytes().get(1).copied() else {
+            return ByteSet::new(&Vec::from_iter(0..=u8::MAX));
+        };
+        seconds.push(second);
+        if ignores_case {
+            seconds.extend([second.to_ascii_lowercase(), second.to_ascii_uppercase()]);
         }
     }
-    table
+    ByteSet::new(&seconds)
 }
 
 /// What stands at the start of `text`, openers aside.
