@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use hames_core::provider::Provider;
 
+use crate::gemini::{Gemini, GeminiOptions};
 use crate::http::{ApiKey, HttpOptions, KeyHeader, ProviderConfigError};
 use crate::openai_chat::{OpenAiChat, OpenAiChatOptions, OutputLimitField};
 use crate::openai_responses::{OpenAiResponses, OpenAiResponsesOptions};
@@ -109,5 +110,10 @@ pub fn connect(options: ProviderOptions) -> Result<Arc<dyn Provider>, ProviderCo
             http,
             ..OpenAiResponsesOptions::new(id, base_url)
         })?),
+        Protocol::Gemini => {
+            let usual = GeminiOptions::new(id, base_url);
+            let key_header = key_header.unwrap_or(usual.key_header);
+            Arc::new(Gemini::new(GeminiOptions { api_key, key_name, key_header, http, ..usual })?)
+        }
     })
 }

@@ -1,8 +1,8 @@
 //! hames-providers: model APIs over HTTP, and models played from a recording.
 //!
-//! [`openai_chat`] speaks the OpenAI-compatible chat completions API, [`openai_responses`] OpenAI's Responses API,
-//! [`recorded`] plays a file, [`detect`] knows the usual endpoints, [`connect`] makes a provider of whatever protocol is
-//! named. `wire`, `http` and `sse` are the layers that they share. Nothing here reads files or the environment, and
+//! [`openai_chat`] speaks the OpenAI-compatible chat completions API, [`openai_responses`] OpenAI's Responses API, [`gemini`]
+//! Google's own, [`recorded`] plays a file, [`detect`] knows the usual endpoints, [`connect`] makes a provider of whatever
+//! protocol is named. `wire`, `http` and `sse` are the layers that they share. Nothing here reads files or the environment, and
 //! nothing retries: the turn does.
 
 #![forbid(unsafe_code)]
@@ -10,6 +10,7 @@
 
 pub mod connect;
 pub mod detect;
+pub mod gemini;
 mod http;
 mod models;
 

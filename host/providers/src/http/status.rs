@@ -9,6 +9,9 @@ use serde_json::Value;
 /// Longest text of a provider that goes into a message.
 const MAX_WORDS_CHARS: usize = 800;
 
+/// Our own code for Google's quota of a day: it comes with a wait of seconds, after which it is as empty as before.
+const DAILY_QUOTA: &str = "daily_quota_exceeded";
+
 /// The parts of an error body that matter, whatever its form.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct ErrorBody {
@@ -62,6 +65,9 @@ impl ErrorBody {
             if let Some(reason) = detail.get("reason").and_then(Value::as_str) {
                 body.codes.push(reason.to_ascii_lowercase());
             }
+            if has_daily_violation(detail) {
+                body.codes.push(DAILY_QUOTA.to_owned());
+            }
             if let Some(delay) = detail.get("retryDelay").and_then(Value::as_str) {
                 body.retry_after_ms = super::wait::seconds_to_ms(delay.trim_end_matches('s'));
             }
@@ -80,11 +86,19 @@ impl ErrorBody {
             "billing_not_active",
             "insufficient_balance",
             "usage_not_included",
+            "billing_disabled",
+            DAILY_QUOTA,
         ])
     }
 
     fn is_key(&self) -> bool {
-        self.has_code(&["api_key_invalid", "invalid_api_key", "authentication_error", "unauthenticated"])
+        self.has_code(&[
+            "api_key_invalid",
+            "invalid_api_key",
+            "authentication_error",
+            "unauthenticated",
+            "permission_denied",
+        ])
     }
 
     fn is_refusal(&self) -> bool {
@@ -140,6 +154,7 @@ pub(crate) fn kind_of_status(status: u16, body: &ErrorBody) -> ProviderErrorKind
         // Groq: the model wrote a call that its own server could not read. Asked again, it mostly gets it right.
         400..=499 if body.has_code(&["tool_use_failed"]) => ProviderErrorKind::Malformed,
         300..=499 => ProviderErrorKind::InvalidRequest,
+        504 if body.has_code(&["deadline_exceeded"]) => ProviderErrorKind::TimedOut,
         500..=599 => ProviderErrorKind::Overloaded,
         _ => ProviderErrorKind::Malformed,
     }
@@ -168,16 +183,29 @@ pub(crate) fn kind_in_stream(body: &ErrorBody) -> ProviderErrorKind {
         "rate_limited",
     ]) {
         ProviderErrorKind::RateLimited
+    } else if body.has_code(&["deadline_exceeded"]) {
+        ProviderErrorKind::TimedOut
     } else if body.has_code(&[
         "invalid_request_error",
         "invalid_argument",
         "invalid_prompt",
+        "failed_precondition",
         "not_found_error",
+        "not_found",
     ]) {
         ProviderErrorKind::InvalidRequest
     } else {
         ProviderErrorKind::Overloaded
     }
+}
+
+/// A `google.rpc.QuotaFailure` about a day, such as `GenerateRequestsPerDayPerProjectPerModel-FreeTier`.
+fn has_daily_violation(detail: &Value) -> bool {
+    let violations = detail.get("violations").and_then(Value::as_array);
+    violations.into_iter().flatten().any(|violation| {
+        let id = violation.get("quotaId").and_then(Value::as_str).unwrap_or_default();
+        id.to_ascii_lowercase().contains("perday")
+    })
 }
 
 fn message_of(value: &Value) -> Option<String> {

@@ -45,6 +45,7 @@ impl ReplyDecoder {
         let parser: Box<dyn ReplyParser> = match protocol {
             Protocol::OpenAiChat => Box::<crate::openai_chat::PartialReply>::default(),
             Protocol::OpenAiResponses => Box::<crate::openai_responses::PartialReply>::default(),
+            Protocol::Gemini => Box::<crate::gemini::PartialReply>::default(),
         };
         Self { sse: SseReader::default(), parser }
     }

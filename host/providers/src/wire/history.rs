@@ -47,21 +47,42 @@ impl EncodedHistories {
         request: &ChatRequest<'_>,
         write: impl Fn(&Message, &mut Vec<u8>) -> Result<(), ProviderError>,
     ) -> Result<Vec<Bytes>, ProviderError> {
+        self.encode_runs(
+            request,
+            |_, _| false,
+            |_, run, out| run.iter().try_for_each(|message| write(message, out)),
+        )
+    }
+
+    /// The same where some messages travel as one: `continues` says that the second belongs to the first, `write` encodes
+    /// such a run and is told the message before it. What is a run follows from the messages alone, never from when they
+    /// were encoded.
+    pub(crate) fn encode_runs(
+        &self,
+        request: &ChatRequest<'_>,
+        continues: impl Fn(&Message, &Message) -> bool,
+        write: impl Fn(Option<&Message>, &[Arc<Message>], &mut Vec<u8>) -> Result<(), ProviderError>,
+    ) -> Result<Vec<Bytes>, ProviderError> {
         // Taken out while it is worked on, so that a long history does not hold up other sessions.
         let known = self.lock().by_id.remove(request.session_id);
-        let mut history = known.filter(|history| history.is_prefix_of(request)).unwrap_or_default();
+        let splits_run = |history: &EncodedHistory| {
+            let next = request.messages.get(history.count);
+            history.last.as_ref().zip(next).is_some_and(|(last, next)| continues(last, next))
+        };
+        let mut history =
+            known.filter(|history| history.is_prefix_of(request) && !splits_run(history)).unwrap_or_default();
         history.generation = request.history_generation;
         let new = request.messages.get(history.count..).unwrap_or_default();
         if !new.is_empty() {
             let mut bytes = Vec::with_capacity(new.iter().map(|message| message.size_bytes() + 64).sum());
-            for message in new {
+            for run in new.chunk_by(|a, b| continues(a, b)) {
                 if history.count > 0 {
                     bytes.push(b',');
                 }
-                write(message, &mut bytes)?;
-                history.count += 1;
+                write(history.last.as_deref(), run, &mut bytes)?;
+                history.count += run.len();
+                history.last = run.last().cloned();
             }
-            history.last = new.last().cloned();
             history.push(bytes.into());
         }
         let pieces = history.pieces.clone();

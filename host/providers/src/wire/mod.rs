@@ -35,17 +35,20 @@ pub enum Protocol {
     OpenAiChat,
     /// OpenAI's Responses API, and everything compatible with it.
     OpenAiResponses,
+    /// Google's `generateContent`.
+    Gemini,
 }
 
 impl Protocol {
     /// All of them.
-    pub const ALL: &[Self] = &[Self::OpenAiChat, Self::OpenAiResponses];
+    pub const ALL: &[Self] = &[Self::OpenAiChat, Self::OpenAiResponses, Self::Gemini];
 
     /// The name in options and configuration.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::OpenAiChat => "openai-chat",
             Self::OpenAiResponses => "openai-responses",
+            Self::Gemini => "gemini",
         }
     }
 
