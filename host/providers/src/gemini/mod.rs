@@ -58,6 +58,17 @@ impl GeminiOptions {
 }
 
 /// The adapter. Cheap to share; one per endpoint and key, so that connections and encoded histories are reused.
+///
+/// ```
+/// use hames_providers::gemini::{Gemini, GeminiOptions};
+/// use hames_providers::{ApiKey, ProviderConfigError};
+///
+/// let gemini = Gemini::new(GeminiOptions {
+///     api_key: Some(ApiKey::new("AIza-my-key")),
+///     ..GeminiOptions::new("gemini", "https://generativelanguage.googleapis.com/v1beta")
+/// })?;
+/// # let _ = gemini; Ok::<(), ProviderConfigError>(())
+/// ```
 pub struct Gemini {
     id: String,
     endpoint: Arc<Endpoint>,

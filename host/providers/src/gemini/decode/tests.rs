@@ -161,19 +161,15 @@ fn foreign_input_ends_in_an_error_or_a_reply() {
 
 #[test]
 fn a_reply_without_end_is_refused() {
-    let long = "x".repeat(1024 * 1024);
-    let pieces: [&dyn Fn(usize) -> Value; 4] = [
-        &|_| json!({ "text": "", "thoughtSignature": long }),
-        &|n| json!({ "functionCall": { "name": format!("{n}{long}") } }),
-        &|n| {
-            json!({ "functionCall": { "name": "f", "willContinue": true,
+    let long = "x".repeat(4 * 1024 * 1024);
+    // Whatever a part holds is counted at one place; these two are kept in different ones.
+    let pieces: [&dyn Fn(usize) -> Value; 2] = [&|_| json!({ "text": "", "thoughtSignature": long }), &|n| {
+        json!({ "functionCall": { "name": "f", "willContinue": true,
                 "partialArgs": [{ "jsonPath": format!("$.a{n}{long}"), "boolValue": true }] } })
-        },
-        &|_| json!({ "inlineData": { "data": long } }),
-    ];
+    }];
     for piece in pieces {
         let mut decoder = ReplyDecoder::new(PROTOCOL);
-        let refused = (0..40).find_map(|n| {
+        let refused = (0..10).find_map(|n| {
             let chunk = json!({ "candidates": [{ "content": { "parts": [piece(n)] } }] });
             decoder.push(format!("data: {chunk}\n\n").as_bytes(), &mut Vec::new()).err()
         });
