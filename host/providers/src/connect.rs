@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use hames_core::provider::Provider;
 
+use crate::anthropic::{Anthropic, AnthropicOptions};
 use crate::gemini::{Gemini, GeminiOptions};
 use crate::http::{ApiKey, HttpOptions, KeyHeader, ProviderConfigError};
 use crate::openai_chat::{OpenAiChat, OpenAiChatOptions, OutputLimitField};
@@ -114,6 +115,11 @@ pub fn connect(options: ProviderOptions) -> Result<Arc<dyn Provider>, ProviderCo
             let usual = GeminiOptions::new(id, base_url);
             let key_header = key_header.unwrap_or(usual.key_header);
             Arc::new(Gemini::new(GeminiOptions { api_key, key_name, key_header, http, ..usual })?)
+        }
+        Protocol::Anthropic => {
+            let usual = AnthropicOptions::new(id, base_url);
+            let key_header = key_header.unwrap_or(usual.key_header);
+            Arc::new(Anthropic::new(AnthropicOptions { api_key, key_name, key_header, http, ..usual })?)
         }
     })
 }

@@ -1,13 +1,14 @@
 //! hames-providers: model APIs over HTTP, and models played from a recording.
 //!
 //! [`openai_chat`] speaks the OpenAI-compatible chat completions API, [`openai_responses`] OpenAI's Responses API, [`gemini`]
-//! Google's own, [`recorded`] plays a file, [`detect`] knows the usual endpoints, [`connect`] makes a provider of whatever
-//! protocol is named. `wire`, `http` and `sse` are the layers that they share. Nothing here reads files or the environment, and
-//! nothing retries: the turn does.
+//! Google's own, [`anthropic`] Anthropic's Messages API, [`recorded`] plays a file, [`detect`] knows the usual endpoints,
+//! [`connect`] makes a provider of whatever protocol is named. `wire`, `http` and `sse` are the layers that they share.
+//! Nothing here reads files or the environment, and nothing retries: the turn does.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod anthropic;
 pub mod connect;
 pub mod detect;
 pub mod gemini;

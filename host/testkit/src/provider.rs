@@ -139,6 +139,13 @@ impl Script {
         self
     }
 
+    /// Adds parts that only the provider understands.
+    #[must_use]
+    pub fn opaque(mut self, parts: Value) -> Self {
+        self.reply.opaque = Some(parts);
+        self
+    }
+
     /// Adds a usage to the reply.
     #[must_use]
     pub fn usage(mut self, usage: Usage) -> Self {

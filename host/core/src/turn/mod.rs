@@ -308,7 +308,7 @@ impl<'a> Turn<'a> {
     }
 
     /// Puts a reply into history and returns its calls, each with an id that is unique in the session. A reply that holds
-    /// nothing is not kept: providers reject an empty assistant message.
+    /// nothing to send back is not kept: providers reject an empty assistant message.
     fn keep(&mut self, reply: Reply) -> Result<Vec<ToolCall>, Stop> {
         let mut calls = Vec::with_capacity(reply.calls.len());
         for call in reply.calls {
@@ -321,7 +321,9 @@ impl<'a> Turn<'a> {
         if !reply.text.trim().is_empty() {
             self.session.course.reached.clone_from(&reply.text);
         }
-        if calls.is_empty() && reply.text.trim().is_empty() && reply.written.is_none() {
+        // A pause may come before the first word: what the provider did by then is how it knows where to go on.
+        let is_progress = reply.stop == StopReason::Pause && reply.opaque.is_some();
+        if calls.is_empty() && reply.text.trim().is_empty() && reply.written.is_none() && !is_progress {
             return Ok(calls);
         }
         self.push(Message::Assistant(AssistantMessage {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hames_core::provider::StopReason;
 use hames_core::transcript::Record;
-use hames_core::types::{CostBasis, EventKind, Message, TurnEnd, Usage};
+use hames_core::types::{AssistantMessage, CostBasis, EventKind, Message, TurnEnd, Usage};
 use hames_testkit::{Behaviour, FakeTool, Script};
 use serde_json::json;
 
@@ -174,4 +174,38 @@ async fn a_pause_goes_on_and_an_unknown_stop_is_an_end() {
     ];
     let mut rig = plan(scripts).rig();
     assert_eq!(rig.say("go").await.end(), &TurnEnd::Completed { text: "second half.".to_owned() });
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_done_before_a_pause_is_sent_back_and_nothing_else_is_added() {
+    let searched = json!({ "anthropic": [{ "block": "{\"type\":\"server_tool_use\"}" }] });
+    let scripts = [
+        Script::partial("").opaque(searched.clone()).finished(StopReason::Pause),
+        Script::partial("I looked ").opaque(searched.clone()).finished(StopReason::Pause),
+        Script::text("it up."),
+    ];
+    let mut rig = plan(scripts).rig();
+    assert_eq!(rig.say("go").await.end(), &TurnEnd::Completed { text: "it up.".to_owned() });
+    let requests = rig.provider.requests();
+    let paused = |text: &str| {
+        let opaque = Some(searched.clone());
+        Arc::new(Message::Assistant(AssistantMessage {
+            text: text.to_owned(),
+            opaque,
+            ..AssistantMessage::default()
+        }))
+    };
+    let [first, second, third] = requests.as_slice() else { panic!("{} requests", requests.len()) };
+    let with = |before: &[Arc<Message>], added| [before, &[added]].concat();
+    assert_eq!(second.messages, with(&first.messages, paused("")));
+    assert_eq!(third.messages, with(&second.messages, paused("I looked ")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_only_pauses_is_stopped_by_the_limit_of_iterations() {
+    let paused = || Script::partial("").opaque(json!({ "anthropic": [] })).finished(StopReason::Pause);
+    let mut rig = plan((0..20).map(|_| paused())).limits(|limits| limits.max_iterations = 3).rig();
+    let end = rig.say("go").await.end().clone();
+    assert!(matches!(end, TurnEnd::OutOfIterations { .. }), "{end:?}");
+    assert!(rig.provider.requests().len() <= 4, "{}", rig.provider.requests().len());
 }

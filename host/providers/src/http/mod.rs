@@ -138,6 +138,12 @@ impl Endpoint {
         Ok(Self { client, base_url, headers, secrets, has_key: key.is_some(), key_name })
     }
 
+    /// Adds a header that is no secret, unless the options have one of that name.
+    pub(crate) fn with_header(mut self, name: &'static str, value: &'static str) -> Self {
+        self.headers.entry(HeaderName::from_static(name)).or_insert_with(|| HeaderValue::from_static(value));
+        self
+    }
+
     /// The host is this machine: such a server is free and never behind a proxy.
     pub(crate) fn is_loopback(&self) -> bool {
         is_loopback(&self.base_url)

@@ -88,6 +88,7 @@ impl ErrorBody {
             "usage_not_included",
             "billing_disabled",
             DAILY_QUOTA,
+            "billing_error",
         ])
     }
 
@@ -98,6 +99,7 @@ impl ErrorBody {
             "authentication_error",
             "unauthenticated",
             "permission_denied",
+            "permission_error",
         ])
     }
 
@@ -111,7 +113,19 @@ impl ErrorBody {
     }
 
     fn is_context_code(&self) -> bool {
-        self.has_code(&["context_length_exceeded", "exceed_context_size_error", "context_window_exceeded"])
+        self.has_code(&[
+            "context_length_exceeded",
+            "exceed_context_size_error",
+            "context_window_exceeded",
+            // Anthropic, for too many bytes: less history helps as well.
+            "request_too_large",
+        ])
+    }
+
+    /// Anthropic says it with the code of any invalid request.
+    fn is_quota_wording(&self) -> bool {
+        let message = self.message.as_deref().unwrap_or_default().to_ascii_lowercase();
+        message.contains("credit balance is too low")
     }
 
     /// Wording of OpenAI, vLLM, llama.cpp, Anthropic, Mistral and Gemini for a prompt that does not fit.
@@ -127,6 +141,7 @@ impl ErrorBody {
             "too many tokens",
             "too large for model",
             "input token count",
+            "exceed context limit",
         ]
         .iter()
         .any(|words| message.contains(words))
@@ -149,6 +164,7 @@ pub(crate) fn kind_of_status(status: u16, body: &ErrorBody) -> ProviderErrorKind
         425 | 429 => ProviderErrorKind::RateLimited,
         400 | 413 | 422 if body.is_context_wording() => ProviderErrorKind::ContextTooLong,
         400..=499 if body.is_quota() => ProviderErrorKind::Quota,
+        400 if body.is_quota_wording() => ProviderErrorKind::Quota,
         400..=499 if body.is_key() => ProviderErrorKind::Auth,
         400..=499 if body.is_refusal() => ProviderErrorKind::Refused,
         // Groq: the model wrote a call that its own server could not read. Asked again, it mostly gets it right.
@@ -183,7 +199,7 @@ pub(crate) fn kind_in_stream(body: &ErrorBody) -> ProviderErrorKind {
         "rate_limited",
     ]) {
         ProviderErrorKind::RateLimited
-    } else if body.has_code(&["deadline_exceeded"]) {
+    } else if body.has_code(&["deadline_exceeded", "timeout_error"]) {
         ProviderErrorKind::TimedOut
     } else if body.has_code(&[
         "invalid_request_error",
@@ -193,7 +209,13 @@ pub(crate) fn kind_in_stream(body: &ErrorBody) -> ProviderErrorKind {
         "not_found_error",
         "not_found",
     ]) {
-        ProviderErrorKind::InvalidRequest
+        if body.is_context_wording() {
+            ProviderErrorKind::ContextTooLong
+        } else if body.is_quota_wording() {
+            ProviderErrorKind::Quota
+        } else {
+            ProviderErrorKind::InvalidRequest
+        }
     } else {
         ProviderErrorKind::Overloaded
     }

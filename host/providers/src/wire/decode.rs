@@ -46,6 +46,7 @@ impl ReplyDecoder {
             Protocol::OpenAiChat => Box::<crate::openai_chat::PartialReply>::default(),
             Protocol::OpenAiResponses => Box::<crate::openai_responses::PartialReply>::default(),
             Protocol::Gemini => Box::<crate::gemini::PartialReply>::default(),
+            Protocol::Anthropic => Box::<crate::anthropic::PartialReply>::default(),
         };
         Self { sse: SseReader::default(), parser }
     }

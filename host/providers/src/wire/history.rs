@@ -18,21 +18,23 @@ const MAX_TOTAL_BYTES: usize = 64 * 1024 * 1024;
 /// Pieces above this size are not merged any more.
 const MAX_MERGED_BYTES: usize = 256 * 1024;
 
+/// `S` is where an encoding stands after the messages so far, for a protocol whose messages stay open.
 #[derive(Debug, Default)]
-pub(crate) struct EncodedHistories {
-    sessions: Mutex<Sessions>,
+pub(crate) struct EncodedHistories<S = ()> {
+    sessions: Mutex<Sessions<S>>,
 }
 
 #[derive(Debug, Default)]
-struct Sessions {
-    by_id: HashMap<SessionId, EncodedHistory>,
+struct Sessions<S> {
+    by_id: HashMap<SessionId, EncodedHistory<S>>,
     /// Counts uses, to find the oldest.
     clock: u64,
 }
 
 #[derive(Debug, Default)]
-struct EncodedHistory {
+struct EncodedHistory<S> {
     generation: u64,
+    state: S,
     count: usize,
     /// The last message that was encoded: a second check that the history really goes on from there.
     last: Option<Arc<Message>>,
@@ -65,7 +67,7 @@ impl EncodedHistories {
     ) -> Result<Vec<Bytes>, ProviderError> {
         // Taken out while it is worked on, so that a long history does not hold up other sessions.
         let known = self.lock().by_id.remove(request.session_id);
-        let splits_run = |history: &EncodedHistory| {
+        let splits_run = |history: &EncodedHistory<()>| {
             let next = request.messages.get(history.count);
             history.last.as_ref().zip(next).is_some_and(|(last, next)| continues(last, next))
         };
@@ -89,8 +91,35 @@ impl EncodedHistories {
         self.keep(request.session_id, history);
         Ok(pieces)
     }
+}
 
-    fn keep(&self, session_id: &SessionId, mut history: EncodedHistory) {
+impl<S: Clone + Default> EncodedHistories<S> {
+    /// The messages of a request as pieces, and where the encoding stands after them. `write` encodes one message after
+    /// what the state says of those before it, which follows from them alone, never from when they were encoded.
+    pub(crate) fn encode_from(
+        &self,
+        request: &ChatRequest<'_>,
+        write: impl Fn(&mut S, &Message, &mut Vec<u8>) -> Result<(), ProviderError>,
+    ) -> Result<(Vec<Bytes>, S), ProviderError> {
+        let known = self.lock().by_id.remove(request.session_id);
+        let mut history = known.filter(|history| history.is_prefix_of(request)).unwrap_or_default();
+        history.generation = request.history_generation;
+        let new = request.messages.get(history.count..).unwrap_or_default();
+        if !new.is_empty() {
+            let mut bytes = Vec::with_capacity(new.iter().map(|message| message.size_bytes() + 64).sum());
+            for message in new {
+                write(&mut history.state, message, &mut bytes)?;
+                history.count += 1;
+            }
+            history.last = new.last().cloned();
+            history.push(bytes.into());
+        }
+        let encoded = (history.pieces.clone(), history.state.clone());
+        self.keep(request.session_id, history);
+        Ok(encoded)
+    }
+
+    fn keep(&self, session_id: &SessionId, mut history: EncodedHistory<S>) {
         let mut sessions = self.lock();
         sessions.clock += 1;
         history.used_at = sessions.clock;
@@ -105,13 +134,13 @@ impl EncodedHistories {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Sessions> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Sessions<S>> {
         // Nothing is left half done under the lock, so a poisoned one is as good.
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl EncodedHistory {
+impl<S> EncodedHistory<S> {
     /// Whether the request goes on from what is encoded. In doubt it is encoded afresh: slower, never wrong.
     fn is_prefix_of(&self, request: &ChatRequest<'_>) -> bool {
         let last = self.count.checked_sub(1).and_then(|position| request.messages.get(position));

@@ -37,11 +37,13 @@ pub enum Protocol {
     OpenAiResponses,
     /// Google's `generateContent`.
     Gemini,
+    /// Anthropic's messages, and everything compatible with it.
+    Anthropic,
 }
 
 impl Protocol {
     /// All of them.
-    pub const ALL: &[Self] = &[Self::OpenAiChat, Self::OpenAiResponses, Self::Gemini];
+    pub const ALL: &[Self] = &[Self::OpenAiChat, Self::OpenAiResponses, Self::Gemini, Self::Anthropic];
 
     /// The name in options and configuration.
     pub const fn as_str(self) -> &'static str {
@@ -49,6 +51,7 @@ impl Protocol {
             Self::OpenAiChat => "openai-chat",
             Self::OpenAiResponses => "openai-responses",
             Self::Gemini => "gemini",
+            Self::Anthropic => "anthropic",
         }
     }
 

@@ -70,12 +70,18 @@ fn same_text(expected: &Value, key: &str, got: &str, name: &str) {
 
 /// Compares with an `expected.json`.
 pub(crate) fn compare(name: &str, expected: &Value, decoded: &Decoded) {
-    same_text(expected, "text", &decoded.text, name);
-    same_text(expected, "reasoning", &decoded.reasoning, name);
     let stop = expected["stop"].as_str().unwrap();
     // Gemini's streams have no mark of their end but the finish reason: without one nobody knows whether more was to come.
     let has_no_end = stop == "none" && expected["protocol"] == Protocol::Gemini.as_str();
     let stop = if has_no_end { "dropped" } else { stop };
+    // Where a stream began anew, pieces of the first try came before the reply, which has the last word.
+    let begins_anew = expected["notes"].as_array().is_some_and(|notes| {
+        notes.iter().any(|note| note.as_str().is_some_and(|note| note.starts_with("spliced")))
+    });
+    if !begins_anew {
+        same_text(expected, "text", &decoded.text, name);
+        same_text(expected, "reasoning", &decoded.reasoning, name);
+    }
     let reply = match (&decoded.end, stop) {
         (Err((kind, message)), "dropped") => {
             assert_eq!(*kind, ProviderErrorKind::Transport, "{name}");
@@ -93,10 +99,8 @@ pub(crate) fn compare(name: &str, expected: &Value, decoded: &Decoded) {
         (Err(error), _) => panic!("{name}: {error:?}"),
         (Ok(reply), _) => reply,
     };
-    assert_eq!(
-        (&reply.text, reply.reasoning.as_deref().unwrap_or_default()),
-        (&decoded.text, decoded.reasoning.as_str())
-    );
+    same_text(expected, "text", &reply.text, name);
+    same_text(expected, "reasoning", reply.reasoning.as_deref().unwrap_or_default(), name);
     // A reply that only `[DONE]` ended counts as complete.
     let stop = if stop == "none" { "end" } else { stop };
     assert_eq!(stop_word(&reply.stop), stop, "stop of {name}");
@@ -128,7 +132,10 @@ pub(crate) fn compare(name: &str, expected: &Value, decoded: &Decoded) {
         "output of {name}"
     );
     assert_eq!(count("cached_input").unwrap_or(0), got.cached_read_tokens, "cached of {name}");
-    assert_eq!(count("reasoning").unwrap_or(0), got.reasoning_tokens, "reasoning of {name}");
+    // Not every expectation says how much of the output was reasoning.
+    if usage.contains_key("reasoning") {
+        assert_eq!(count("reasoning").unwrap_or(0), got.reasoning_tokens, "reasoning of {name}");
+    }
 }
 
 /// The streams of a folder: name, bytes, expectation.
