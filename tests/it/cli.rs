@@ -277,3 +277,29 @@ fn what_debug_parse_cannot_read_is_the_users_to_mend() {
         assert!(ran.stderr.contains(says), "{arguments:?}: {}", ran.stderr);
     }
 }
+
+#[test]
+fn debug_stream_prints_the_reply_in_a_recorded_body() {
+    let home = Home::new();
+    let body = "data: {\"choices\":[{\"delta\":{\"content\":\"Gr\u{fc}\u{df}e\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    home.write("work/body.sse", body);
+    for more in [&[][..], &["--chunk", "1"]] {
+        let ran = home.run(["debug", "stream", "--protocol", "openai-chat", "body.sse"].iter().chain(more));
+        assert_eq!((ran.status, ran.stderr.as_str()), (0, ""));
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&ran.stdout).expect("one JSON object"),
+            serde_json::json!({
+                "text": "Gr\u{fc}\u{df}e", "reasoning": "", "tool_calls": [], "usage": null, "stop": "end", "error": null,
+            })
+        );
+    }
+    for (arguments, says) in [
+        (["--protocol", "openai-chat", "absent.sse"], "hint: check the name"),
+        (["--protocol", "openai-chat", "."], "hint: name a file"),
+        (["--protocol", "openai-cat", "body.sse"], "openai-chat"),
+    ] {
+        let ran = home.run(["debug", "stream"].iter().chain(&arguments));
+        assert_eq!((ran.status, ran.stdout.as_str()), (1, ""), "{arguments:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(says), "{arguments:?}: {}", ran.stderr);
+    }
+}

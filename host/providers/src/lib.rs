@@ -24,7 +24,7 @@ mod tokens;
 mod wire;
 
 pub use http::{ApiKey, HttpOptions, KeyHeader, ProviderConfigError};
-pub use wire::{Protocol, ReplyDecoder};
+pub use wire::{Ending, Protocol, ReplyDecoder};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::console::Console;
 use super::debug_context::ContextArgs;
+use super::debug_stream::StreamArgs;
 use super::start::CliError;
 
 /// A reply or a list of tools is not longer than this.
@@ -25,6 +26,8 @@ const MAX_INPUT_BYTES: u64 = 64 * 1024 * 1024;
 pub(super) enum DebugCommand {
     /// Read a model's reply as a turn would, and print its text and calls as one JSON object
     Parse(ParseArgs),
+    /// Read a recorded HTTP body of a model API, and print the reply in it as one JSON object
+    Stream(StreamArgs),
     /// Show what the next request of a session would carry, and what would be compacted
     Context(ContextArgs),
 }
@@ -139,19 +142,33 @@ fn tools(path: &Path) -> Result<Tools, CliError> {
 }
 
 fn read(path: &Path) -> Result<String, CliError> {
-    let name =
-        if path == Path::new("-") { "standard input".to_owned() } else { format!("`{}`", path.display()) };
+    let bytes = read_bytes(path)?;
+    String::from_utf8(bytes).map_err(|cause| {
+        CliError::unreadable(
+            &named(path),
+            std::io::Error::new(std::io::ErrorKind::InvalidData, cause.utf8_error()),
+        )
+    })
+}
+
+/// A file, or standard input for `-`.
+pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, CliError> {
+    let name = named(path);
     let failed = |source| CliError::unreadable(&name, source);
     let source: Box<dyn Read> = if path == Path::new("-") {
         Box::new(std::io::stdin().lock())
     } else {
         Box::new(std::fs::File::open(path).map_err(failed)?)
     };
-    let mut text = String::new();
-    let read = source.take(MAX_INPUT_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
+    let mut bytes = Vec::new();
+    let read = source.take(MAX_INPUT_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
     if read as u64 > MAX_INPUT_BYTES {
         let message = format!("{name} is longer than {MAX_INPUT_BYTES} bytes");
         return Err(CliError::input(message, "give a shorter reply"));
     }
-    Ok(text)
+    Ok(bytes)
+}
+
+fn named(path: &Path) -> String {
+    if path == Path::new("-") { "standard input".to_owned() } else { format!("`{}`", path.display()) }
 }

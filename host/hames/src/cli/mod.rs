@@ -11,6 +11,7 @@ mod console;
 mod cost;
 mod debug;
 mod debug_context;
+mod debug_stream;
 mod doctor;
 mod drive;
 mod interrupt;
@@ -86,6 +87,7 @@ async fn dispatch(cli: &Cli, environment: &Environment, console: &Console) -> Re
         Command::Debug(DebugCommand::Parse(args)) => {
             debug::parse(console, args, cli.shared.notation.unwrap_or_default())
         }
+        Command::Debug(DebugCommand::Stream(args)) => debug_stream::stream(console, args),
         Command::Debug(DebugCommand::Context(args)) => {
             Box::pin(debug_context::context(&start()?, args)).await
         }

@@ -67,6 +67,10 @@ impl ReplyParser for PartialReply {
         self.stop.is_some() || (self.is_done && !self.blocks.has_open_block())
     }
 
+    fn is_stop_stated(&self) -> bool {
+        self.stop.is_some()
+    }
+
     fn finish(self: Box<Self>) -> ChatReply {
         let stop = match self.stop {
             // Compatible servers say `end_turn` after calls; `message_stop` alone says that the reply is whole.

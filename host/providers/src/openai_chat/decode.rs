@@ -55,6 +55,10 @@ impl ReplyParser for PartialReply {
         self.is_done || self.stop.is_some()
     }
 
+    fn is_stop_stated(&self) -> bool {
+        self.stop.is_some()
+    }
+
     fn finish(self: Box<Self>) -> ChatReply {
         let reply = *self;
         let usage = reply.usage.as_deref().and_then(parse_usage);

@@ -72,6 +72,10 @@ impl ReplyParser for PartialReply {
         self.stop.is_some() || (self.is_closed && self.items.are_all_done())
     }
 
+    fn is_stop_stated(&self) -> bool {
+        self.stop.is_some()
+    }
+
     fn finish(self: Box<Self>) -> ChatReply {
         let reply = *self;
         let calls: Vec<RawCall> = reply

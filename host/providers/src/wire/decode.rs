@@ -28,7 +28,12 @@ pub(crate) trait ReplyParser: fmt::Debug + Send {
     /// The server said how the reply ended, or that nothing more comes.
     fn is_complete(&self) -> bool;
 
-    /// The reply. Called only when it is complete.
+    /// The server said why it stopped.
+    fn is_stop_stated(&self) -> bool {
+        self.is_complete()
+    }
+
+    /// The reply as far as it came: it counts only if it is complete.
     fn finish(self: Box<Self>) -> ChatReply;
 }
 
@@ -78,7 +83,20 @@ impl ReplyDecoder {
     }
 
     /// The body ended: the whole reply, if it is one.
-    pub fn finish(mut self, events: &mut Vec<ReplyEvent>) -> Result<ChatReply, ProviderError> {
+    pub fn finish(self, events: &mut Vec<ReplyEvent>) -> Result<ChatReply, ProviderError> {
+        let ending = self.end(None, events);
+        ending.error.map_or(Ok(ending.reply), Err)
+    }
+
+    /// The body ended, or `failure` stopped the reading of it: what came until then, to be looked at.
+    pub fn end(mut self, failure: Option<ProviderError>, events: &mut Vec<ReplyEvent>) -> Ending {
+        let error = failure.or_else(|| self.end_body(events));
+        let is_stop_stated = self.parser.is_stop_stated();
+        Ending { reply: self.parser.finish(), is_stop_stated, error }
+    }
+
+    /// Takes what is left of the body; the error if the reply is not whole.
+    fn end_body(&mut self, events: &mut Vec<ReplyEvent>) -> Option<ProviderError> {
         let mut failure = None;
         let parser = self.parser.as_mut();
         self.sse.finish(&mut |event: SseEvent| {
@@ -88,16 +106,24 @@ impl ReplyDecoder {
             }
         });
         if self.parser.is_complete() {
-            return Ok(self.parser.finish());
+            return None;
         }
-        match failure {
-            Some(error) if error.kind != ProviderErrorKind::Malformed => Err(error),
-            Some(_) | None => Err(ProviderError::new(
-                ProviderErrorKind::Transport,
-                "the stream ended before the reply was complete",
-            )),
-        }
+        failure.filter(|error| error.kind != ProviderErrorKind::Malformed).or_else(|| {
+            let message = "the stream ended before the reply was complete";
+            Some(ProviderError::new(ProviderErrorKind::Transport, message))
+        })
     }
+}
+
+/// How a reply ended.
+#[derive(Debug)]
+pub struct Ending {
+    /// The reply as far as it came. With an error nothing of it may run.
+    pub reply: ChatReply,
+    /// Whether the server said why it stopped; without, the reply's stop reason is a guess.
+    pub is_stop_stated: bool,
+    /// Why the reply is not whole.
+    pub error: Option<ProviderError>,
 }
 
 /// How much of one reply is kept so far.

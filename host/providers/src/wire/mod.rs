@@ -15,7 +15,7 @@ mod usage;
 
 use hames_core::provider::ModelFacts;
 
-pub use decode::ReplyDecoder;
+pub use decode::{Ending, ReplyDecoder};
 pub(crate) use decode::{ReplyParser, ReplySize, excerpt, malformed, stated_error};
 pub(crate) use heads::Heads;
 pub(crate) use history::EncodedHistories;
@@ -53,6 +53,16 @@ impl Protocol {
             Self::Gemini => "gemini",
             Self::Anthropic => "anthropic",
         }
+    }
+
+    /// Whether a stream says that it is over, so that one that just ends was dropped.
+    pub const fn marks_its_end(self) -> bool {
+        !matches!(self, Self::Gemini)
+    }
+
+    /// Whether the server's count of the input leaves out what was cached.
+    pub const fn counts_cache_beside_input(self) -> bool {
+        matches!(self, Self::Anthropic)
     }
 
     /// The protocol of that name.
