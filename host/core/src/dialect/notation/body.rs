@@ -102,16 +102,18 @@ fn first_value(text: &str, start: Start<'_>, context: &Context<'_>) -> Result<us
         rest = text.get(at..).unwrap_or_default();
     }
     let is_newline_before = text.get(start.len..at).is_some_and(|gap| gap.contains('\n'));
-    let Some(words) = rest.find(['{', '[', '<']) else {
-        let is_over = rest.len() > MAX_WORDS_BYTES;
-        return Err(match context.is_whole || is_over {
+    let found = rest.find(['{', '[', '<']);
+    if found.unwrap_or(rest.len()) > MAX_WORDS_BYTES {
+        // The same words however much of what follows has come.
+        let near = rest.get(..rest.floor_char_boundary(MAX_WORDS_BYTES)).unwrap_or_default();
+        return Err(prose(near, false, true, start, context));
+    }
+    let Some(words) = found else {
+        return Err(match context.is_whole {
             false => Read::More,
-            true => prose(rest, is_newline_before || rest.is_empty(), is_over, start, context),
+            true => prose(rest, is_newline_before || rest.is_empty(), false, start, context),
         });
     };
-    if words > MAX_WORDS_BYTES {
-        return Err(prose(rest, false, true, start, context));
-    }
     let before = rest.get(..words).unwrap_or_default();
     let is_block = is_newline_before || before.contains('\n');
     if rest.get(words..).is_some_and(|found| found.starts_with('<')) {
@@ -266,11 +268,7 @@ fn words_after(
     context: &Context<'_>,
 ) -> After {
     let rest = text.get(at..).unwrap_or_default();
-    let mut horizon = MAX_WORDS_BYTES.min(rest.len());
-    while !rest.is_char_boundary(horizon) {
-        horizon -= 1;
-    }
-    let near = rest.get(..horizon).unwrap_or_default();
+    let near = rest.get(..rest.floor_char_boundary(MAX_WORDS_BYTES)).unwrap_or_default();
     let close = near.find("</");
     if close.is_none() && rest.len() < MAX_WORDS_BYTES && !context.is_whole {
         return After::Other(Read::More);

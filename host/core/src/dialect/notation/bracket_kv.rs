@@ -136,7 +136,7 @@ impl<'a> List<'a> {
         let key = rest.get(..len).unwrap_or_default();
         match rest.get(len..).and_then(|rest| rest.chars().next()) {
             None if len <= MAX_NAME_BYTES => return Err(self.more()),
-            Some('=') if !key.is_empty() => {}
+            Some('=') if !key.is_empty() && len <= MAX_NAME_BYTES => {}
             _ => return Err(self.broken("expected `key=value`; put values in double quotes")),
         }
         let properties = call.tool.and_then(|tool| tool.parameters.get("properties"));
@@ -166,13 +166,12 @@ impl<'a> List<'a> {
 
     fn bare(&mut self) -> Result<&'a str, Read> {
         let rest = self.rest();
-        let Some(len) = rest.find([',', ']', '[', '{', '}', '\n']) else {
-            return match rest.len() > MAX_BARE_BYTES {
-                true => Err(self.broken("a value without quotes is too long")),
-                false => Err(self.more()),
-            };
-        };
-        if len > MAX_BARE_BYTES || !rest.get(len..).is_some_and(|rest| rest.starts_with([',', ']'])) {
+        let end = rest.find([',', ']', '[', '{', '}', '\n']);
+        if end.unwrap_or(rest.len()) > MAX_BARE_BYTES {
+            return Err(self.broken("a value without quotes is too long"));
+        }
+        let Some(len) = end else { return Err(self.more()) };
+        if !rest.get(len..).is_some_and(|rest| rest.starts_with([',', ']'])) {
             return Err(self.broken("a value without quotes cannot hold brackets, braces or line breaks"));
         }
         self.at += len;

@@ -263,6 +263,28 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    /// Limits are there for what has no end, and must not show where the pieces ended.
+    #[test]
+    fn chunks_do_not_matter_to_long_runs(
+        notation in any_notation(),
+        (before, behind) in (soup(), soup()),
+        run in proptest::sample::select(&["a", " ", "\n", "é", "a ", "=", "a\n", "\"", "<", "{"][..]),
+        bytes in proptest::sample::select(&[60_usize, 130, 260, 420, 520, 1_030, 2_000, 4_200][..]),
+        stop in any_stop(),
+    ) {
+        let text = format!("{before}{}{behind}", run.repeat(bytes / run.len() + 1));
+        let whole = read(notation, std::iter::once(text.as_str()), &stop, false);
+        for len in [1, 7, 64, 997] {
+            let chunked = read(notation, pieces_of(&text, len).into_iter(), &stop, false);
+            prop_assert_eq!(&chunked.parsed, &whole.parsed, "{} in pieces of {}: {:?}", notation.as_str(), len, text);
+            prop_assert_eq!(&chunked.shown, &whole.shown);
+        }
+    }
+}
+
 /// Twice the text is at most about twice the work, however it comes.
 #[test]
 fn the_work_grows_linearly() {
