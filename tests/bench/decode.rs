@@ -68,8 +68,14 @@ fn write_transcript(path: &std::path::Path, id: &str) -> Result<()> {
         if written < TRANSCRIPT_BYTES {
             let text = format!("line {n} of a \"result\" with \\ and é\n").repeat(120);
             let (call_id, tool) = (CallId::new(format!("call_{n}")), "read_file".to_owned());
-            let message =
-                Message::ToolResult(ToolResultMessage { call_id, tool, text, is_error: false, handle: None });
+            let message = Message::ToolResult(ToolResultMessage {
+                call_id,
+                tool,
+                text,
+                is_error: false,
+                handle: None,
+                images: Vec::new(),
+            });
             record = Some(Record::CallFinished { message, outcome: CallOutcome::Succeeded, elapsed_ms: 1 });
         }
     }
@@ -90,7 +96,7 @@ async fn stream(report: &mut Report) -> Result<()> {
     let provider = OpenAiChat::new(OpenAiChatOptions::new("bench", server.base_url()))?;
     let client = reqwest::Client::new();
     let (session_id, tools) = (SessionId::new("bench"), std::sync::Arc::from([]));
-    let messages = [std::sync::Arc::new(Message::User { text: "go".to_owned() })];
+    let messages = [std::sync::Arc::new(Message::user("go"))];
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let begun = Instant::now();

@@ -86,8 +86,7 @@ fn reply(notation: Notation, tools: &Tools) -> Result<Reply> {
     };
     let calls = sample.iter().map(call).collect();
     let message = Message::Assistant(AssistantMessage { calls, ..AssistantMessage::default() });
-    let sent =
-        dialect.replay(&[Arc::new(Message::User { text: "go".to_owned() }), Arc::new(message)], 1, tools);
+    let sent = dialect.replay(&[Arc::new(Message::user("go")), Arc::new(message)], 1, tools);
     let written = sent.iter().find_map(|message| match &**message {
         Message::Assistant(reply) => Some(reply.text.clone()),
         _ => None,

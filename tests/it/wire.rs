@@ -257,3 +257,28 @@ async fn a_write_without_a_person_is_refused_with_the_line_that_allows_it() {
     let told = played.last_message()["content"].as_str().unwrap().to_owned();
     assert!(told.contains("policy.toml") && told.contains("write_file"), "{told}");
 }
+
+#[tokio::test]
+async fn a_picture_reaches_a_model_that_sees_and_stops_before_one_that_does_not() {
+    let home = Home::new();
+    home.write("work/dot.gif", "GIF89a\u{1}\0\u{1}\0");
+    home.write("work/notes.png", "no picture");
+    let server = ModelServer::start([answer(), answer()]).await.unwrap();
+    let ran = ask(&home, &server, &["--image", "dot.gif"]).await;
+    assert_eq!(ran.status, 0, "{}", ran.text());
+    let request = server.requests()[0].json();
+    let content = &request["messages"].as_array().unwrap().last().unwrap()["content"];
+    assert_eq!(content[0]["text"], "what do the notes say?");
+    assert_eq!(content[1]["image_url"]["url"], "data:image/gif;base64,R0lGODlhAQABAA==");
+
+    home.write("config/hames.toml", "[models.fake]\nimages = false\n");
+    let ran = ask(&home, &server, &["--image", "dot.gif"]).await;
+    assert_ne!(ran.status, 0);
+    assert!(ran.text().contains("`fake` sees none"), "{}", ran.text());
+    assert!(ran.text().contains("hint: choose a model that sees images"), "{}", ran.text());
+    let ran = ask(&home, &server, &["--image", "notes.png"]).await;
+    assert!(ran.text().contains("10 bytes are no PNG, JPEG, GIF or WebP image"), "{}", ran.text());
+    let ran = ask(&home, &server, &["--image", "gone.png"]).await;
+    assert!(ran.text().contains("the image `gone.png`"), "{}", ran.text());
+    assert_eq!(server.requests().len(), 1);
+}

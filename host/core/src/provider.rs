@@ -128,6 +128,8 @@ pub struct ModelFacts {
     pub notation: Option<Notation>,
     /// True when the server opens the model's thinking block itself and leaves its end in the text.
     pub is_prefilled_think: bool,
+    /// Whether the model sees images; `None` is unknown: images of the user are sent then, those of tools are not.
+    pub sees_images: Option<bool>,
 }
 
 /// Counts the tokens of a text as one model family does.

@@ -24,6 +24,8 @@ struct Family {
     /// How the model was trained to write calls.
     #[serde(default)]
     notation: Option<Notation>,
+    #[serde(default)]
+    sees_images: Option<bool>,
 }
 
 /// What is known about families.
@@ -53,6 +55,11 @@ impl ModelTable {
     /// The notation that the family was trained on.
     pub(crate) fn notation(&self, model: &str) -> Option<Notation> {
         self.longest(model, |family| family.notation)
+    }
+
+    /// Whether the family sees images.
+    pub(crate) fn sees_images(&self, model: &str) -> Option<bool> {
+        self.longest(model, |family| family.sees_images)
     }
 
     /// What the family with the longest matching prefix says, of those that say it. A vendor in front (`openai/`) does not
@@ -96,6 +103,21 @@ mod tests {
         }
         assert_eq!(table.local_dialect("gemma2:2b"), Some(DialectKind::Xml));
         assert_eq!(table.local_dialect("qwen3:8b"), None);
+    }
+
+    #[test]
+    fn what_is_not_known_to_see_is_not_taken_for_blind() {
+        let table = ModelTable::built_in();
+        for (model, sees) in [
+            ("claude-sonnet-4-5", Some(true)),
+            ("o3-mini", Some(false)),
+            ("o3", Some(true)),
+            ("gemma3:1b", Some(false)),
+            ("llava:7b", Some(true)),
+            ("something-new", None),
+        ] {
+            assert_eq!(table.sees_images(model), sees, "{model}");
+        }
     }
 
     #[test]

@@ -16,14 +16,13 @@ fuzz_target!(|text: &str| {
     let session_id = SessionId::new("s");
     let tools: Arc<[Arc<ToolSpec>]> = Arc::from([]);
     let messages = [
-        Arc::new(Message::User { text: "question".to_owned() }),
+        Arc::new(Message::user("question")),
         Arc::new(Message::ToolResult(ToolResultMessage {
             call_id: CallId::new("c"),
             tool: "read_file".to_owned(),
             text: "alpha\nbeta = 7\n".to_owned(),
             is_error: false,
-            handle: None,
-        })),
+            handle: None, images: Vec::new() })),
     ];
     for _ in 0..4 {
         let request = ChatRequest {

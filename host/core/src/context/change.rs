@@ -19,7 +19,13 @@ impl History {
             let Message::ToolResult(result) = &**message else { continue };
             let Some(stub) = by_id.get(&result.call_id) else { continue };
             let (text, handle) = (stub.text.clone(), stub.handle.clone());
-            *message = Arc::new(Message::ToolResult(ToolResultMessage { text, handle, ..result.clone() }));
+            // The line about an image, with its handle in the store, stands in the text that was moved out.
+            *message = Arc::new(Message::ToolResult(ToolResultMessage {
+                text,
+                handle,
+                images: Vec::new(),
+                ..result.clone()
+            }));
             self.stubbed.insert(stub.call_id.clone());
         }
         self.changed();

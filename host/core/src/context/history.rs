@@ -198,5 +198,6 @@ pub(crate) fn failed_result(call_id: &CallId, tool: &str, failure: &ToolFailure)
         text: format!("error: {}{hint}", failure.message),
         is_error: true,
         handle: None,
+        images: Vec::new(),
     })
 }

@@ -189,11 +189,11 @@ pub fn old_results(
             is_error: result.is_error,
         };
         // The longer of the two stubs: whether the store works is not known yet.
-        if let Some(saved) =
-            old.text.len().checked_sub(old.stub(None).len()).filter(|saved| *saved >= MIN_SAVED_BYTES)
+        let size = message.size_bytes();
+        if let Some(saved) = size.checked_sub(old.stub(None).len()).filter(|saved| *saved >= MIN_SAVED_BYTES)
         {
             let share = layout.tokens(at..at + 1).saturating_mul(u64::try_from(saved).unwrap_or(u64::MAX));
-            found.push((old, share / u64::try_from(result.text.len()).unwrap_or(u64::MAX).max(1)));
+            found.push((old, share / u64::try_from(size).unwrap_or(u64::MAX).max(1)));
         }
     }
     found

@@ -42,7 +42,7 @@ pub fn ledger_with(
     for (offset, message) in history.messages().get(range).unwrap_or_default().iter().enumerate() {
         match &**message {
             Message::Assistant(reply) => calls.extend(&reply.calls),
-            Message::User { text } if !history.is_summary(first + offset) => {
+            Message::User { text, .. } if !history.is_summary(first + offset) => {
                 push_once(&mut ledger.said, one_line(text, MAX_SAID_BYTES));
             }
             Message::ToolResult(result) => {

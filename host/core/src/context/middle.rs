@@ -36,7 +36,7 @@ fn render(history: &History, range: Range<usize>, max_result_bytes: usize) -> St
         // Writing to a string cannot fail.
         let _ = match &**message {
             Message::System { text: said } => writeln!(text, "## system\n{said}\n"),
-            Message::User { text: said } => writeln!(text, "## user\n{said}\n"),
+            Message::User { text: said, .. } => writeln!(text, "## user\n{said}\n"),
             Message::Assistant(reply) => {
                 let mut written = writeln!(text, "## assistant\n{}", reply.text.trim_end());
                 for call in &reply.calls {
@@ -51,6 +51,9 @@ fn render(history: &History, range: Range<usize>, max_result_bytes: usize) -> St
                 writeln!(text, "## {word} of {} ({})\n{shown}\n", result.tool, result.call_id)
             }
         };
+        for image in message.images() {
+            let _ = writeln!(text, "[{}]\n", image.kind().media_type());
+        }
     }
     text
 }
@@ -85,5 +88,5 @@ pub fn replacement(of: Replacement<'_>) -> Message {
         .replace("{{kept}}", &kept)
         .replacen("{{ledger}}", render_ledger(of.ledger).trim_end(), 1)
         .replacen("{{summary}}", &summary, 1);
-    Message::User { text }
+    Message::user(text)
 }

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use crate::provider::TokenCounter;
-use crate::types::{Message, ToolSpec};
+use crate::types::{Image, Message, ToolSpec};
 
 /// What a provider adds around a message: role, separators.
 const MESSAGE_TOKENS: f64 = 4.0;
@@ -124,7 +124,7 @@ impl TokenCount {
             .iter()
             .map(|message| {
                 let texts = texts_of(message).into_iter().map(|text| counter.count(&text));
-                texts.fold(rounded(MESSAGE_TOKENS), u64::saturating_add)
+                texts.fold(rounded(MESSAGE_TOKENS) + image_tokens(message), u64::saturating_add)
             })
             .fold(0, u64::saturating_add);
         self.stated(tools.saturating_add(messages));
@@ -159,13 +159,20 @@ impl TokenCount {
 }
 
 fn message_weight(message: &Message) -> f64 {
-    texts_of(message).iter().map(|text| weight(text)).sum::<f64>() + MESSAGE_TOKENS
+    let written = texts_of(message).iter().map(|text| weight(text)).sum::<f64>();
+    #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
+    let shown = image_tokens(message) as f64;
+    written + shown + MESSAGE_TOKENS
+}
+
+fn image_tokens(message: &Message) -> u64 {
+    message.images().iter().map(Image::tokens).sum()
 }
 
 /// Everything of a message that may be sent. Reasoning is counted although not every provider takes it back.
 fn texts_of(message: &Message) -> Vec<std::borrow::Cow<'_, str>> {
     match message {
-        Message::System { text } | Message::User { text } => vec![text.into()],
+        Message::System { text } | Message::User { text, .. } => vec![text.into()],
         Message::ToolResult(result) => vec![result.text.as_str().into()],
         Message::Assistant(reply) => {
             let mut texts: Vec<std::borrow::Cow<'_, str>> = Vec::new();
@@ -242,7 +249,7 @@ mod tests {
     use super::*;
 
     fn user(text: &str) -> Arc<Message> {
-        Arc::new(Message::User { text: text.to_owned() })
+        Arc::new(Message::user(text))
     }
 
     fn count_of(messages: &[Arc<Message>]) -> TokenCount {

@@ -82,6 +82,7 @@ mod tests {
             text: text.to_owned(),
             is_error,
             handle: None,
+            images: Vec::new(),
         }
     }
 

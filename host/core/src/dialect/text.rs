@@ -11,7 +11,7 @@ use super::catalogue::catalogue;
 use super::envelope::envelope;
 use super::notation::{ParseOptions, notation_parser, parser};
 use super::{Dialect, ReplyParser, Tools};
-use crate::types::{AssistantMessage, DialectKind, Message, Notation, ToolCall};
+use crate::types::{AssistantMessage, DialectKind, Image, Message, Notation, ToolCall};
 
 /// Calls in the text, in one notation.
 #[derive(Debug, Clone, Copy)]
@@ -87,13 +87,14 @@ impl Dialect for TextDialect {
     fn replay(&self, messages: &[Arc<Message>], from: usize, tools: &Tools) -> Vec<Arc<Message>> {
         let new = messages.get(from..).unwrap_or_default();
         let mut sent = Vec::with_capacity(new.len() + 1);
-        let mut results: Vec<String> = Vec::new();
+        let mut results = Answers::default();
         if from == 0 && !matches!(new.first().map(AsRef::as_ref), Some(Message::System { .. })) {
             sent.extend(self.system("", tools).map(Arc::new));
         }
         for message in new {
             if let Message::ToolResult(result) = &**message {
-                results.push(envelope(result));
+                results.texts.push(envelope(result));
+                results.images.extend_from_slice(&result.images);
                 continue;
             }
             sent.extend(answers(&mut results));
@@ -120,11 +121,18 @@ impl Dialect for TextDialect {
     }
 }
 
-/// The results of one round are one message of the user, in call order.
-fn answers(results: &mut Vec<String>) -> Option<Arc<Message>> {
-    if results.is_empty() {
+/// The results of one round.
+#[derive(Default)]
+struct Answers {
+    texts: Vec<String>,
+    images: Vec<Image>,
+}
+
+/// They are one message of the user, in call order.
+fn answers(results: &mut Answers) -> Option<Arc<Message>> {
+    if results.texts.is_empty() {
         return None;
     }
-    let text = std::mem::take(results).join("\n");
-    Some(Arc::new(Message::User { text }))
+    let Answers { texts, images } = std::mem::take(results);
+    Some(Arc::new(Message::User { text: texts.join("\n"), images }))
 }

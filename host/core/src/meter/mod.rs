@@ -139,6 +139,7 @@ mod tests {
     use super::*;
 
     const FREE: ModelFacts = ModelFacts {
+        sees_images: None,
         is_free: true,
         context_tokens: None,
         rate: None,

@@ -14,7 +14,7 @@ use crate::results::{READ_RESULT, Shaped, Shaping, one_safe_line, shape_failure,
 use crate::tool::{CallContext, Invocation, Tool};
 use crate::transcript::Record;
 use crate::types::{
-    CallOutcome, Effect, EventKind, FailureKind, Message, ToolCall, ToolFailure, ToolOutput,
+    CallOutcome, Effect, EventKind, FailureKind, Image, Message, Part, ToolCall, ToolFailure, ToolOutput,
     ToolResultMessage,
 };
 
@@ -24,6 +24,8 @@ const MAX_SHOWN_ARGUMENTS_BYTES: usize = 2048;
 const MAX_SUMMARY_BYTES: usize = 500;
 /// Bytes of a tool's name in an event: the model may name anything.
 const MAX_TOOL_NAME_BYTES: usize = 100;
+/// More pictures than this of one call are not looked at.
+const MAX_IMAGES_PER_RESULT: usize = 8;
 /// Bytes that the model sees of a result once the turn's results are many: enough for an error or a first look.
 const MAX_BYTES_AFTER_MANY: usize = 1024;
 
@@ -108,6 +110,20 @@ impl Turn<'_> {
         })
     }
 
+    /// What a result shows to a model that is known to see images. Others read the line that stands for each.
+    fn seen(&self, outcome: &Outcome) -> Vec<Image> {
+        if self.engine.facts().sees_images != Some(true) {
+            return Vec::new();
+        }
+        let parts = outcome.result.as_ref().map_or(&[][..], |output| &output.parts);
+        let images = parts.iter().filter_map(|part| match part {
+            // silent: what no model would see is still told of in the text
+            Part::Blob { bytes, .. } => Image::new(bytes).ok(),
+            Part::Text(_) | Part::Json(_) => None,
+        });
+        images.take(MAX_IMAGES_PER_RESULT).collect()
+    }
+
     /// Gives a call its result: on disk, in history, then announced.
     pub(super) fn finish(&mut self, call: &ToolCall, outcome: &Outcome) -> Result<(), Stop> {
         let shaping = Shaping {
@@ -143,6 +159,7 @@ impl Turn<'_> {
             text,
             is_error: outcome.result.is_err(),
             handle: shortened.as_ref().map(|short| short.handle.clone()).filter(|handle| !handle.is_empty()),
+            images: self.seen(outcome),
         });
         self.session.history.check(&message).map_err(Stop::History)?;
         let record = Record::CallFinished {

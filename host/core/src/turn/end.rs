@@ -127,7 +127,7 @@ impl Turn<'_> {
 
     async fn closing_words(&mut self) -> Result<String, Stop> {
         self.within_budget()?;
-        self.push(Message::User { text: OUT_OF_ITERATIONS_PROMPT.trim_end().to_owned() })?;
+        self.push(Message::user(OUT_OF_ITERATIONS_PROMPT.trim_end()))?;
         self.fit().await?;
         let reply = self.ask().await?;
         let text = reply.text.clone();

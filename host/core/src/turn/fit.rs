@@ -134,7 +134,7 @@ impl Turn<'_> {
         let ledger = ledger_with(history, all, window.ledger_bytes(), &is_todo);
         let asked = history.turn_start().and_then(|at| history.messages().get(at));
         let asked = match asked.map(|message| &**message) {
-            Some(Message::User { text }) => text.as_str(),
+            Some(Message::User { text, .. }) => text.as_str(),
             Some(Message::System { .. } | Message::Assistant(_) | Message::ToolResult(_)) | None => "",
         };
         let reached = self.session.course.reached.as_str();

@@ -35,7 +35,7 @@ impl Turn<'_> {
             Verdict::GoOn => Ok(()),
             Verdict::Nudge(reason) => {
                 let text = NUDGE_PROMPT.trim_end().replace("{{reason}}", &reason);
-                self.push(Message::User { text })?;
+                self.push(Message::user(text))?;
                 self.voice.say(EventKind::Nudged { reason });
                 Ok(())
             }

@@ -41,7 +41,7 @@ use crate::dialect::{Dialect, Tools};
 use crate::fence::{Fence, FenceReason};
 use crate::hooks::StopPoint;
 use crate::meter::Meter;
-use crate::provider::{ProviderError, StopReason};
+use crate::provider::{ProviderError, ProviderErrorKind, StopReason};
 use crate::results::{floor_boundary, one_safe_line};
 use crate::rounds::RoundGuard;
 use crate::transcript::{Record, TranscriptError};
@@ -253,7 +253,7 @@ impl<'a> Turn<'a> {
                 return Ok(self.stayed_empty());
             } else {
                 was_asked_again = true;
-                self.push(Message::User { text: EMPTY_REPLY_PROMPT.trim_end().to_owned() })?;
+                self.push(Message::user(EMPTY_REPLY_PROMPT.trim_end()))?;
             }
         }
     }
@@ -266,7 +266,8 @@ impl<'a> Turn<'a> {
             self.push(system)?;
         }
         let late = self.deliver_late()?;
-        self.push(Message::User { text: input.text + recalled })?;
+        let is_blind = !input.images.is_empty() && self.engine.facts().sees_images == Some(false);
+        self.push(Message::User { text: input.text + recalled, images: input.images })?;
         let provider = self.engine.provider.id().to_owned();
         let model = self.engine.model.clone();
         let dialect = self.dialect.kind();
@@ -274,6 +275,9 @@ impl<'a> Turn<'a> {
         self.session.history.mark_turn();
         self.voice.say(EventKind::TurnStarted { provider, model, dialect });
         late.into_iter().for_each(|event| self.voice.say(event));
+        if is_blind {
+            return Err(Stop::Provider(blind(&self.engine.model)));
+        }
         Ok(())
     }
 
@@ -345,7 +349,7 @@ impl<'a> Turn<'a> {
         // It may quote what the model wrote, however long that is.
         let told = problem.get(..floor_boundary(problem, MAX_TOLD_PROBLEM_BYTES)).unwrap_or_default();
         let text = UNREADABLE_PROMPT.trim_end().replace("{{problem}}", told);
-        self.push(Message::User { text })?;
+        self.push(Message::user(text))?;
         self.voice.say(EventKind::ReplyUnreadable { problem: one_safe_line(problem, MAX_PROBLEM_BYTES) });
         Ok(())
     }
@@ -360,4 +364,16 @@ impl<'a> Turn<'a> {
     fn append(&mut self, record: Record) -> Result<(), Stop> {
         self.session.append(Some(&self.voice.header.1), record).map_err(Stop::Transcript)
     }
+}
+
+/// The model sees no images, and was given some.
+fn blind(model: &str) -> ProviderError {
+    ProviderError::new(
+        ProviderErrorKind::InvalidRequest,
+        format!("the message shows images and the model `{model}` sees none; nothing was sent"),
+    )
+    .with_hint(
+        "choose a model that sees images, or say what they show; if this one does see them, set `images = true` for it under \
+         [models] in hames.toml",
+    )
 }

@@ -88,7 +88,7 @@ fn role(message: &Message) -> &'static str {
 
 fn text_of(message: &Message) -> &str {
     match message {
-        Message::System { text } | Message::User { text } => text,
+        Message::System { text } | Message::User { text, .. } => text,
         Message::Assistant(reply) => match reply.calls.first() {
             Some(call) if reply.text.is_empty() => &call.name,
             Some(_) | None => &reply.text,
@@ -108,9 +108,9 @@ fn note(history: &History, at: usize, message: &Message) -> Option<String> {
         Message::System { .. } => Some("frozen".to_owned()),
         Message::User { .. } if is_summary() => Some("stands for earlier messages".to_owned()),
         Message::User { .. } if at <= 1 => Some("first message: stays".to_owned()),
-        Message::User { text } => {
+        Message::User { text, .. } => {
             let newest = history.turn_start().and_then(|at| stored.get(at));
-            let is_newest = matches!(newest.map(|newest| &**newest), Some(Message::User { text: newest }) if newest == text);
+            let is_newest = matches!(newest.map(|newest| &**newest), Some(Message::User { text: newest, .. }) if newest == text);
             is_newest.then(|| "newest message of the user: stays".to_owned())
         }
         Message::ToolResult(result) if history.is_stub(&result.call_id) => {

@@ -12,19 +12,32 @@ use super::steer::Mailbox;
 use crate::context::{History, HistoryError, Restored, closing};
 use crate::gate::Approvals;
 use crate::transcript::{Record, TRANSCRIPT_VERSION, Transcript, TranscriptError};
-use crate::types::{AgentPath, CallId, Cost, Message, SessionId, ToolCall, TurnEnd, TurnId, Usage};
+use crate::types::{AgentPath, CallId, Cost, Image, Message, SessionId, ToolCall, TurnEnd, TurnId, Usage};
 
 /// What a user (or whoever stands in for one) says to begin a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserInput {
     /// The text of the message.
     pub text: String,
+    /// What it shows, after the text.
+    pub images: Vec<Image>,
 }
 
 impl UserInput {
     /// A message of text.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { text: text.into() }
+        Self { text: text.into(), images: Vec::new() }
+    }
+
+    /// The same message, showing `images`.
+    pub fn showing(self, images: Vec<Image>) -> Self {
+        Self { images, ..self }
+    }
+}
+
+impl<T: Into<String>> From<T> for UserInput {
+    fn from(text: T) -> Self {
+        Self::text(text)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::EngineParts;
 use crate::context::History;
 use crate::dialect::{Dialect, DialectOptions, ParseOptions, Tools, dialect};
-use crate::types::{DialectChoice, DialectKind, Message, Notation};
+use crate::types::{DialectChoice, DialectKind, Message, Notation, ToolResultMessage};
 
 /// What the model is sent of a history.
 #[derive(Default)]
@@ -24,6 +24,8 @@ struct Manner {
     notation: Option<Notation>,
     /// The catalogue, where it stands in a message.
     tools: Option<Tools>,
+    /// Images are left out: the model sees none.
+    is_blind: bool,
 }
 
 impl Manner {
@@ -32,6 +34,7 @@ impl Manner {
         self.history_generation == other.history_generation
             && self.kind == other.kind
             && self.notation == other.notation
+            && self.is_blind == other.is_blind
             && match (&self.tools, &other.tools) {
                 (Some(one), Some(other)) => are_same(one, other),
                 (one, other) => one.is_none() && other.is_none(),
@@ -60,16 +63,44 @@ impl Speech {
             kind: dialect.kind(),
             notation: dialect.notation(),
             tools: (!dialect.sends_tools()).then(|| Arc::clone(tools)),
+            is_blind: engine.facts().sees_images == Some(false),
         };
+        let is_blind = manner.is_blind;
         if !self.manner.as_ref().is_some_and(|known| known.is(&manner)) {
             // After a compaction, and when the session goes on in another dialect.
             let next = if self.manner.is_some() { self.generation + 1 } else { 0 };
             let generation = next.max(manner.history_generation);
             *self = Self { manner: Some(manner), generation, ..Self::default() };
         }
-        self.messages.extend(dialect.replay(history.messages(), self.count, tools));
+        let new = dialect.replay(history.messages(), self.count, tools);
+        if is_blind {
+            self.messages.extend(new.into_iter().map(without_images));
+        } else {
+            self.messages.extend(new);
+        }
         self.count = history.messages().len();
         Spoken { messages: &self.messages, generation: self.generation }
+    }
+}
+
+/// The message for a model that sees no images. They are still in the history: another model may see them.
+fn without_images(message: Arc<Message>) -> Arc<Message> {
+    if message.images().is_empty() {
+        return message;
+    }
+    let noted = |text: &str| {
+        let notes =
+            message.images().iter().map(|image| format!("\n[{}, not shown]", image.kind().media_type()));
+        notes.fold(text.to_owned(), |text, note| text + &note)
+    };
+    match &*message {
+        Message::User { text, .. } => Arc::new(Message::user(noted(text))),
+        Message::ToolResult(result) => Arc::new(Message::ToolResult(ToolResultMessage {
+            text: noted(&result.text),
+            images: Vec::new(),
+            ..result.clone()
+        })),
+        Message::System { .. } | Message::Assistant(_) => message,
     }
 }
 

@@ -104,7 +104,7 @@ impl Turn<'_> {
     }
 
     fn deliver(&mut self, text: &str) -> Result<(), Stop> {
-        let kept = self.push(Message::User { text: text.to_owned() });
+        let kept = self.push(Message::user(text));
         if kept.is_err() {
             self.session.mailbox.put_back(text.to_owned());
         }

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::CallId;
+use super::{CallId, Image};
 
 /// One message of a history, in the order in which the model sees it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,6 +20,9 @@ pub enum Message {
     User {
         /// The text of the message.
         text: String,
+        /// What it shows, after the text.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<Image>,
     },
     /// What the model answered.
     Assistant(AssistantMessage),
@@ -72,13 +75,35 @@ pub struct ToolResultMessage {
     /// Names the whole result in the result store, where `text` is not the whole of it. Never sent by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handle: Option<String>,
+    /// What the result shows, after the text; only where the model sees images.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<Image>,
 }
 
+/// Bytes of text that take as many tokens as one of an image, about.
+const BYTES_PER_IMAGE_TOKEN: u64 = 2;
+
 impl Message {
-    /// Rough size in bytes of what a provider call carries for this message.
-    pub fn size_bytes(&self) -> usize {
+    /// A message of the user that is only text.
+    pub fn user(text: impl Into<String>) -> Self {
+        Self::User { text: text.into(), images: Vec::new() }
+    }
+
+    /// What it shows.
+    pub fn images(&self) -> &[Image] {
         match self {
-            Self::System { text } | Self::User { text } => text.len(),
+            Self::User { images, .. } => images,
+            Self::ToolResult(result) => &result.images,
+            Self::System { .. } | Self::Assistant(_) => &[],
+        }
+    }
+
+    /// Rough size in bytes of what a provider call carries for this message. An image counts as the text that would take as
+    /// many tokens.
+    pub fn size_bytes(&self) -> usize {
+        let shown = self.images().iter().map(Image::tokens).sum::<u64>() * BYTES_PER_IMAGE_TOKEN;
+        let written = match self {
+            Self::System { text } | Self::User { text, .. } => text.len(),
             Self::Assistant(reply) => {
                 let calls: usize =
                     reply.calls.iter().map(|call| call.name.len() + call.arguments.len()).sum();
@@ -86,6 +111,7 @@ impl Message {
                 written + reply.reasoning.as_ref().map_or(0, String::len)
             }
             Self::ToolResult(result) => result.text.len(),
-        }
+        };
+        written + usize::try_from(shown).unwrap_or(usize::MAX)
     }
 }

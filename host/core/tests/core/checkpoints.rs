@@ -148,7 +148,7 @@ async fn words_of_a_reply_that_failed_for_good_are_in_the_next_request() {
         .iter()
         .filter_map(|message| match &**message {
             Message::Assistant(reply) => Some(reply.text.clone()),
-            Message::User { text } => Some(text.clone()),
+            Message::User { text, .. } => Some(text.clone()),
             Message::System { .. } | Message::ToolResult(_) => None,
         })
         .collect();

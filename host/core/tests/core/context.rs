@@ -147,7 +147,7 @@ fn stubs(rig: &Rig) -> Vec<ToolResultMessage> {
 
 fn user_texts(rig: &Rig) -> Vec<String> {
     let texts = rig.messages().into_iter().filter_map(|message| match message {
-        Message::User { text } => Some(text),
+        Message::User { text, .. } => Some(text),
         _ => None,
     });
     texts.collect()
@@ -410,11 +410,7 @@ fn check_requests(rig: &Rig, window: u64, first_user: &str) {
         // A text dialect writes its catalogue behind it.
         assert!(text == "Be brief." || text.starts_with("Be brief.\n\n# Tools\n"), "{text}");
         assert_eq!(request.messages[0], requests[0].messages[0], "the system prompt is first and as it was");
-        assert_eq!(
-            *request.messages[1],
-            Message::User { text: first_user.to_owned() },
-            "the first message stays"
-        );
+        assert_eq!(*request.messages[1], Message::user(first_user), "the first message stays");
         // By the provider's count, tools left out: what was estimated before a request is never far below it.
         let tokens = honest_tokens(&request.messages, &[]);
         assert!(tokens <= window, "{tokens} tokens in a window of {window}");
@@ -426,7 +422,7 @@ fn check_handles(rig: &Rig, store: &MemoryResults) {
     for message in rig.messages() {
         let (text, handle) = match &message {
             Message::ToolResult(result) => (&result.text, result.handle.clone()),
-            Message::User { text } if text.starts_with("[Note of the host") => (
+            Message::User { text, .. } if text.starts_with("[Note of the host") => (
                 text,
                 text.split("handle \"").nth(1).and_then(|rest| rest.split('"').next()).map(str::to_owned),
             ),

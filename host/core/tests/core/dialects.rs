@@ -115,7 +115,7 @@ fn catalogue(rig: &Rig) -> Tools {
 fn texts(request: &RecordedRequest) -> Vec<(&'static str, String)> {
     let text = |message: &Arc<Message>| match &**message {
         Message::System { text } => ("system", text.clone()),
-        Message::User { text } => ("user", text.clone()),
+        Message::User { text, .. } => ("user", text.clone()),
         Message::Assistant(reply) => ("assistant", reply.text.clone()),
         Message::ToolResult(result) => ("result", result.text.clone()),
     };

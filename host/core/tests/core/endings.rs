@@ -104,7 +104,7 @@ fn case() -> impl Strategy<Value = Case> {
 fn said(messages: &[Arc<Message>]) -> BTreeMap<String, usize> {
     let mut said = BTreeMap::new();
     for message in messages {
-        if let Message::User { text } = &**message {
+        if let Message::User { text, .. } = &**message {
             *said.entry(text.clone()).or_default() += 1;
         }
     }

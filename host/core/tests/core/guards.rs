@@ -44,7 +44,7 @@ async fn a_call_that_keeps_failing_is_told_and_then_halted() {
     let seen = "`fails` failed 3 times with the same arguments";
     assert_eq!(nudges(&told), [seen]);
     let asked = rig.provider.requests()[3].messages.last().unwrap().clone();
-    assert!(matches!(&*asked, Message::User { text } if text.contains(seen)), "{asked:?}");
+    assert!(matches!(&*asked, Message::User { text, .. } if text.contains(seen)), "{asked:?}");
     assert!(halted(&told).contains("limits.max_same_failures"), "{:?}", told.end());
     assert_eq!(rig.provider.requests().len(), 4);
 }

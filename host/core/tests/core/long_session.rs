@@ -148,7 +148,7 @@ fn check_nothing_is_lost(rig: &Rig, store: &MemoryResults) {
                     assert!(read(&handle).starts_with("a line of what the file holds"));
                 }
             }
-            Record::Compacted { message: Message::User { text }, .. } => {
+            Record::Compacted { message: Message::User { text, .. }, .. } => {
                 let handle = text.split("handle \"").nth(1).unwrap().split('"').next().unwrap();
                 kept.push_str(&read(handle));
             }

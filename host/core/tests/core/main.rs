@@ -21,6 +21,7 @@ mod ends;
 mod finished;
 mod gate;
 mod guards;
+mod images;
 mod interrupts;
 mod long_session;
 mod money;

@@ -17,7 +17,7 @@ fn remembering(memory: &Arc<FakeMemory>, scripts: impl IntoIterator<Item = Scrip
 
 fn user_texts(rig: &Rig) -> Vec<String> {
     let texts = rig.messages().into_iter().filter_map(|message| match message {
-        Message::User { text } => Some(text),
+        Message::User { text, .. } => Some(text),
         Message::System { .. } | Message::Assistant(_) | Message::ToolResult(_) => None,
     });
     texts.collect()

@@ -85,6 +85,7 @@ async fn damage_is_noted_and_the_history_holds() {
         text: String::new(),
         is_error: false,
         handle: None,
+        images: Vec::new(),
     });
     let records = [
         Record::Message { message: Message::System { text: "late".to_owned() } },

@@ -25,7 +25,7 @@ fn later(mailbox: &Mailbox, after: Duration, send: impl FnOnce(&Mailbox) + Send 
 fn texts(rig: &Rig) -> Vec<String> {
     let texts = rig.messages().into_iter().map(|message| match message {
         Message::System { .. } => "system".to_owned(),
-        Message::User { text } => format!("user {text}"),
+        Message::User { text, .. } => format!("user {text}"),
         Message::Assistant(reply) if reply.calls.is_empty() => format!("model {}", reply.text),
         Message::Assistant(reply) => format!("calls {}", reply.calls.len()),
         Message::ToolResult(_) => "result".to_owned(),

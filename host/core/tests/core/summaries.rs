@@ -86,7 +86,8 @@ async fn a_summary_stands_in_for_the_result_and_names_the_whole() {
 
     let asked = stage.small.requests();
     assert_eq!((asked.len(), asked[0].model.as_str(), asked[0].tools.len()), (1, "small", 0));
-    let [Message::System { .. }, Message::User { text }] = [&*asked[0].messages[0], &*asked[0].messages[1]]
+    let [Message::System { .. }, Message::User { text, .. }] =
+        [&*asked[0].messages[0], &*asked[0].messages[1]]
     else {
         panic!("instructions and data: {asked:?}")
     };

@@ -134,15 +134,15 @@ impl Rig {
     }
 
     /// Runs one turn and checks everything that must hold after any turn.
-    pub(crate) async fn say(&mut self, text: &str) -> Told {
-        let end = self.try_say(text).await.unwrap();
+    pub(crate) async fn say(&mut self, input: impl Into<UserInput>) -> Told {
+        let end = self.try_say(input).await.unwrap();
         let told = self.told();
         assert_eq!(told.end(), &end, "the returned end is the announced one");
         told
     }
 
-    pub(crate) async fn try_say(&mut self, text: &str) -> Result<TurnEnd, TurnError> {
-        self.engine.run(&mut self.session, UserInput::text(text), &self.fence).await
+    pub(crate) async fn try_say(&mut self, input: impl Into<UserInput>) -> Result<TurnEnd, TurnError> {
+        self.engine.run(&mut self.session, input.into(), &self.fence).await
     }
 
     /// The events since the last call, checked together with history, requests and transcript.

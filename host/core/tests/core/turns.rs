@@ -61,7 +61,7 @@ async fn the_user_message_is_on_disk_before_the_provider_is_asked() {
     let told = rig.say("kept").await;
     assert_eq!(told.end().word(), "failed");
     let has_user = rig.transcript.entries().iter().any(|entry| {
-        matches!(&entry.record, Record::Message { message: Message::User { text } } if text == "kept")
+        matches!(&entry.record, Record::Message { message: Message::User { text, .. } } if text == "kept")
     });
     assert!(has_user);
 }
@@ -146,7 +146,9 @@ async fn an_empty_reply_is_asked_for_once_more() {
     let told = rig.say("go").await;
     assert_eq!(told.end(), &TurnEnd::Completed { text: "Here.".to_owned() });
     let asked = &rig.provider.requests()[1];
-    assert!(matches!(&**asked.messages.last().unwrap(), Message::User { text } if text.contains("empty")));
+    assert!(
+        matches!(&**asked.messages.last().unwrap(), Message::User { text, .. } if text.contains("empty"))
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -100,6 +100,9 @@ pub(super) enum Command {
 pub(super) struct RunArgs {
     /// What to ask; `-` reads it from standard input
     pub(super) prompt: String,
+    /// An image to show the model: PNG, JPEG, GIF or WebP (again for more)
+    #[arg(long = "image", value_name = "FILE")]
+    pub(super) images: Vec<PathBuf>,
     /// Go on with this session
     #[arg(long, value_name = "ID")]
     pub(super) session: Option<String>,

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use hames_core::turn::UserInput;
 use hames_core::types::TurnEnd;
 
 use super::approve::ApprovalDesk;
@@ -53,10 +54,10 @@ impl<'a> Driver<'a> {
     }
 
     /// Runs one turn and shows it.
-    pub(super) async fn turn(&mut self, prompt: String) -> Result<TurnEnd, CliError> {
+    pub(super) async fn turn(&mut self, input: impl Into<UserInput>) -> Result<TurnEnd, CliError> {
         let console = &self.start.console;
         let mut view = TurnView::new(console);
-        let mut turn = self.session.run(prompt).await;
+        let mut turn = self.session.run(input).await;
         let fence = turn.fence().clone();
         let _watching = self.interrupts.watch(&fence);
         if let Some(keyboard) = &mut self.keyboard {

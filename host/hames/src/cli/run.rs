@@ -1,6 +1,10 @@
 //! `hames run`: one turn.
 
 use std::io::Read;
+use std::path::Path;
+
+use hames_core::turn::UserInput;
+use hames_core::types::{Image, MAX_IMAGE_BYTES};
 
 use super::args::RunArgs;
 use super::drive::{self, Driver};
@@ -15,14 +19,27 @@ pub(super) async fn run(start: &Start, args: &RunArgs, interrupts: &Interrupts) 
     if prompt.trim().is_empty() {
         return Err(CliError::input("the prompt is empty", "hames run \"what is in this folder?\""));
     }
+    let images = args.images.iter().map(|path| image(path)).collect::<Result<_, _>>()?;
     let mut driver = Driver::open(start, interrupts, args.session.as_deref()).await?;
-    let end = driver.turn(prompt).await?;
+    let end = driver.turn(UserInput::text(prompt).showing(images)).await?;
     let status = drive::status(&end, interrupts);
     if status != 0 && !start.console.is_json() {
         start.console.note(&format!("go on with: hames run --session {} \"…\"", driver.session.id()));
     }
     driver.finish().await;
     Ok(status)
+}
+
+fn image(path: &Path) -> Result<Image, CliError> {
+    let name = format!("the image `{}`", path.display());
+    let failed = |source| CliError::unreadable(&name, source);
+    let file = std::fs::File::open(path).map_err(failed)?;
+    let mut bytes = Vec::new();
+    file.take(MAX_IMAGE_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    Image::new(&bytes).map_err(|error| {
+        let what = format!("`{}` cannot be shown: {error}", path.display());
+        CliError::input(what, "convert it to PNG or JPEG, or make it smaller")
+    })
 }
 
 fn read_prompt() -> Result<String, CliError> {

@@ -112,7 +112,7 @@ fn show_message(start: &Start, message: &Message) {
         Message::System { text } => {
             console.data(&format!("\nsystem: {}", one_safe_line(text, MAX_RESULT_BYTES)))
         }
-        Message::User { text } => console.data(&format!("\nuser: {text}")),
+        Message::User { text, .. } => console.data(&format!("\nuser: {text}")),
         Message::Assistant(reply) => {
             if !reply.text.is_empty() {
                 console.data(&format!("\nassistant: {}", reply.text.trim_end()));

@@ -56,6 +56,8 @@ pub struct ModelSettings {
     pub context_tokens: Option<u64>,
     /// Its server opens the thinking block itself and leaves the end of it in the text.
     pub prefilled_think: Option<bool>,
+    /// It sees images.
+    pub images: Option<bool>,
     pub(super) input_usd_per_million: Option<Spanned<Price>>,
     pub(super) output_usd_per_million: Option<Spanned<Price>>,
     pub(super) cached_read_usd_per_million: Option<Spanned<Price>>,
@@ -159,6 +161,7 @@ impl SpeechSettings {
             dialect,
             notation: settings.notation.or(known.notation),
             is_prefilled_think: settings.prefilled_think.unwrap_or(known.is_prefilled_think),
+            sees_images: settings.images.or(known.sees_images),
         }
     }
 }

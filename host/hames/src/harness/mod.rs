@@ -153,10 +153,12 @@ impl Session {
         &self.notes
     }
 
-    /// Runs one turn in a task of its own. Waits for the session's earlier turn first.
-    pub async fn run(&self, text: impl Into<String>) -> TurnHandle {
+    /// Runs one turn in a task of its own. Waits for the session's earlier turn first. A text is an input; one with images is
+    /// `UserInput::text("…").showing(images)`.
+    pub async fn run(&self, input: impl Into<UserInput>) -> TurnHandle {
+        let input = input.into();
         let core = Arc::clone(&self.core).lock_owned().await;
-        TurnHandle::spawn(self.harness.clone(), core, UserInput::text(text), Fence::new())
+        TurnHandle::spawn(self.harness.clone(), core, input, Fence::new())
     }
 
     /// Says something to the turn that runs: the model reads it before its next step, after all results of the calls under

@@ -79,7 +79,7 @@ impl Scrubber {
     fn message(&self, message: &Arc<Message>) -> Arc<Message> {
         let scrubbed = match &**message {
             Message::System { text } => Message::System { text: self.text(text.clone()) },
-            Message::User { text } => Message::User { text: self.text(text.clone()) },
+            Message::User { text, .. } => Message::user(self.text(text.clone())),
             Message::Assistant(reply) => Message::Assistant(self.reply(reply)),
             Message::ToolResult(result) => Message::ToolResult(ToolResultMessage {
                 text: self.text(result.text.clone()),

@@ -24,7 +24,7 @@ fn begun(store: &SessionStore) -> FileTranscript {
 }
 
 fn say(transcript: &FileTranscript, text: &str) {
-    let message = Message::User { text: text.to_owned() };
+    let message = Message::user(text);
     transcript.append(None, Record::Message { message }).unwrap();
 }
 
@@ -53,7 +53,9 @@ fn writes_numbered_lines_and_reads_them_back() {
     assert!(resumed.warnings.is_empty());
     assert_eq!(resumed.entries.iter().map(|entry| entry.n).collect::<Vec<_>>(), [1, 2, 3, 4]);
     assert_eq!(resumed.entries[3].record, end);
-    let Record::Message { message: Message::User { text } } = &resumed.entries[1].record else { panic!() };
+    let Record::Message { message: Message::User { text, .. } } = &resumed.entries[1].record else {
+        panic!()
+    };
     assert_eq!(text, "one\u{2028}two\u{85}three\r\nfour");
 
     let list = store.list().unwrap();

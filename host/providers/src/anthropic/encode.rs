@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use hames_core::provider::{ChatRequest, ProviderError};
-use hames_core::types::{AssistantMessage, Message, ToolResultMessage};
+use hames_core::types::{AssistantMessage, Image, Message, ToolResultMessage};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -83,13 +83,38 @@ enum WireBlock<'a> {
     Text {
         text: &'a str,
     },
+    Image {
+        source: ImageSource<'a>,
+    },
     ToolResult {
         tool_use_id: Cow<'a, str>,
         #[serde(skip_serializing_if = "Option::is_none")]
-        content: Option<&'a str>,
+        content: Option<ResultContent<'a>>,
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
     },
+}
+
+#[derive(Serialize)]
+struct ImageSource<'a> {
+    r#type: &'static str,
+    media_type: &'static str,
+    data: &'a str,
+}
+
+/// Text alone is a string.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ResultContent<'a> {
+    Text(&'a str),
+    Blocks(Vec<WireBlock<'a>>),
+}
+
+impl<'a> WireBlock<'a> {
+    fn image(image: &'a Image) -> Self {
+        let media_type = image.kind().media_type();
+        Self::Image { source: ImageSource { r#type: "base64", media_type, data: image.base64() } }
+    }
 }
 
 /// Its fields are not those of a tagged enum, which would copy the raw JSON.
@@ -112,13 +137,24 @@ fn write_message(
     match message {
         Message::System { text } if *place == Place::Head => write_system(style, place, text, out),
         // A later one is against the contract, but still said.
-        Message::System { text } | Message::User { text } => {
-            let text = if is_blank(text) { EMPTY_MESSAGE } else { text };
-            write_block(place, Side::User, &WireBlock::Text { text }, out)
-        }
+        Message::System { text } => write_said(place, text, &[], out),
+        Message::User { text, images } => write_said(place, text, images, out),
         Message::ToolResult(result) => write_block(place, Side::User, &result_block(result), out),
         Message::Assistant(reply) => write_reply(place, reply, out),
     }
+}
+
+fn write_said(
+    place: &mut Place,
+    text: &str,
+    images: &[Image],
+    out: &mut Vec<u8>,
+) -> Result<(), serde_json::Error> {
+    if !is_blank(text) || images.is_empty() {
+        let text = if is_blank(text) { EMPTY_MESSAGE } else { text };
+        write_block(place, Side::User, &WireBlock::Text { text }, out)?;
+    }
+    images.iter().try_for_each(|image| write_block(place, Side::User, &WireBlock::image(image), out))
 }
 
 fn write_system(
@@ -138,10 +174,17 @@ fn write_system(
 }
 
 fn result_block(result: &ToolResultMessage) -> WireBlock<'_> {
-    let content = match (is_blank(&result.text), result.is_error) {
+    let text = match (is_blank(&result.text), result.is_error) {
         (false, _) => Some(result.text.as_str()),
         (true, true) => Some(EMPTY_FAILURE),
         (true, false) => None,
+    };
+    let content = if result.images.is_empty() {
+        text.map(ResultContent::Text)
+    } else {
+        let text = text.map(|text| WireBlock::Text { text });
+        let shown = result.images.iter().map(WireBlock::image);
+        Some(ResultContent::Blocks(text.into_iter().chain(shown).collect()))
     };
     WireBlock::ToolResult {
         tool_use_id: wire_id(result.call_id.as_str()),

@@ -37,7 +37,7 @@ fn provider(base_url: &str) -> Anthropic {
 }
 
 fn user(text: &str) -> Arc<Message> {
-    Arc::new(Message::User { text: text.to_owned() })
+    Arc::new(Message::user(text))
 }
 
 async fn open(provider: &Anthropic, messages: &[Arc<Message>]) -> Result<ReplyStream, ProviderError> {
@@ -107,6 +107,7 @@ fn kept(reply: ChatReply) -> Vec<Arc<Message>> {
             text: "done".to_owned(),
             is_error: false,
             handle: None,
+            images: Vec::new(),
         }))
     });
     let message = Message::Assistant(AssistantMessage {

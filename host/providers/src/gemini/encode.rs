@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hames_core::provider::{ChatRequest, ProviderError};
-use hames_core::types::{AssistantMessage, Message, ToolResultMessage};
+use hames_core::types::{AssistantMessage, Image, Message, ToolResultMessage};
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -160,7 +160,18 @@ enum WirePart<'a> {
     Response {
         function_response: WireResponse<'a>,
     },
+    #[serde(rename_all = "camelCase")]
+    Image {
+        inline_data: InlineData<'a>,
+    },
     Other(Box<RawValue>),
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct InlineData<'a> {
+    mime_type: &'static str,
+    data: &'a str,
 }
 
 #[derive(Serialize)]
@@ -190,6 +201,11 @@ impl<'a> WirePart<'a> {
     fn text(text: &'a str) -> Self {
         Self::Text { text: Cow::Borrowed(text), thought: false, thought_signature: None }
     }
+
+    fn image(image: &'a Image) -> Self {
+        let mime_type = image.kind().media_type();
+        Self::Image { inline_data: InlineData { mime_type, data: image.base64() } }
+    }
 }
 
 /// Writes one content. The system instruction is the first message and stands before the contents, so what comes after it
@@ -207,8 +223,12 @@ fn write_run(
     let Some(message) = run.first() else { return Ok(()) };
     let content = match message.as_ref() {
         Message::System { text } if is_first => WireContent { role: None, parts: vec![WirePart::text(text)] },
-        Message::System { text } | Message::User { text } => {
-            WireContent { role: Some("user"), parts: vec![WirePart::text(text)] }
+        Message::System { text } => WireContent { role: Some("user"), parts: vec![WirePart::text(text)] },
+        Message::User { text, images } => {
+            // A content without parts is refused.
+            let text = (!text.is_empty() || images.is_empty()).then(|| WirePart::text(text));
+            let parts = text.into_iter().chain(images.iter().map(WirePart::image)).collect();
+            WireContent { role: Some("user"), parts }
         }
         Message::Assistant(reply) => WireContent { role: Some("model"), parts: reply_parts(signs, reply)? },
         Message::ToolResult(_) => WireContent { role: Some("user"), parts: response_parts(before, run) },
@@ -259,7 +279,7 @@ fn reply_parts(signs: bool, reply: &AssistantMessage) -> Result<Vec<WirePart<'_>
     Ok(parts)
 }
 
-/// One response per result, in the order of the calls that they answer.
+/// One response per result, in the order of the calls that they answer; then what they show.
 fn response_parts<'a>(before: Option<&'a Message>, run: &'a [Arc<Message>]) -> Vec<WirePart<'a>> {
     let reply = match before {
         Some(Message::Assistant(reply)) => Some(reply),
@@ -277,6 +297,8 @@ fn response_parts<'a>(before: Option<&'a Message>, run: &'a [Arc<Message>]) -> V
     let mut results: Vec<_> = results.collect();
     // A stable sort: what answers no call of this reply stays behind, as it came.
     results.sort_by_key(|(position, _)| position.unwrap_or(usize::MAX));
+    let shown: Vec<WirePart<'_>> =
+        results.iter().flat_map(|(_, result)| result.images.iter().map(WirePart::image)).collect();
     let parts = results.into_iter().map(|(position, result)| WirePart::Response {
         function_response: WireResponse {
             id: position.and_then(|position| *ids.get(position)?).map(str::to_owned),
@@ -288,7 +310,7 @@ fn response_parts<'a>(before: Option<&'a Message>, run: &'a [Arc<Message>]) -> V
             },
         },
     });
-    parts.collect()
+    parts.chain(shown).collect()
 }
 
 #[cfg(test)]

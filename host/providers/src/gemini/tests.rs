@@ -42,7 +42,7 @@ fn provider(base_url: &str) -> Gemini {
 }
 
 fn user(text: &str) -> Arc<Message> {
-    Arc::new(Message::User { text: text.to_owned() })
+    Arc::new(Message::user(text))
 }
 
 /// The text that was streamed and how the reply ended.
@@ -89,6 +89,7 @@ fn remember(reply: &ChatReply, messages: &mut Vec<Arc<Message>>) {
             text: "ok".to_owned(),
             is_error: false,
             handle: None,
+            images: Vec::new(),
         }))
     });
     let results: Vec<_> = results.collect();

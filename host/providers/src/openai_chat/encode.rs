@@ -5,10 +5,11 @@
 //! without the closing `]}` are a prefix of the next one's: that keeps the provider's cache warm.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use hames_core::provider::{ChatRequest, ProviderError};
-use hames_core::types::{AssistantMessage, Message};
+use hames_core::types::{AssistantMessage, Image, Message};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -40,8 +41,9 @@ impl RequestEncoder {
 
     pub(super) fn encode(&self, request: &ChatRequest<'_>) -> Result<SegmentedBody, ProviderError> {
         let head = self.heads.of(request, |request| write_head(self.style, request))?;
-        let messages =
-            self.histories.encode(request, |message, out| write_message(self.style, message, out))?;
+        let messages = self
+            .histories
+            .encode_runs(request, are_results, |_, run, out| write_run(self.style, run, out))?;
         let tail = Bytes::from_static(b"]}");
         Ok(SegmentedBody::new(std::iter::once(head).chain(messages).chain(std::iter::once(tail))))
     }
@@ -114,7 +116,7 @@ enum WireMessage<'a> {
         content: &'a str,
     },
     User {
-        content: &'a str,
+        content: WireContent<'a>,
     },
     Assistant {
         content: Option<&'a str>,
@@ -129,6 +131,38 @@ enum WireMessage<'a> {
         tool_call_id: &'a str,
         content: &'a str,
     },
+}
+
+/// Text alone is a string: some servers know no parts.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum WireContent<'a> {
+    Text(&'a str),
+    Parts(Vec<WirePart<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum WirePart<'a> {
+    Text { text: &'a str },
+    ImageUrl { image_url: WireImage },
+}
+
+#[derive(Serialize)]
+struct WireImage {
+    url: String,
+}
+
+impl<'a> WireContent<'a> {
+    fn of(text: &'a str, images: &[Image]) -> Self {
+        if images.is_empty() {
+            return Self::Text(text);
+        }
+        let text = (!text.is_empty()).then_some(WirePart::Text { text });
+        let images =
+            images.iter().map(|image| WirePart::ImageUrl { image_url: WireImage { url: image.data_url() } });
+        Self::Parts(text.into_iter().chain(images).collect())
+    }
 }
 
 #[derive(Serialize)]
@@ -146,10 +180,34 @@ struct WireCallFunction<'a> {
     arguments: Cow<'a, str>,
 }
 
+/// The results of one reply follow each other: nothing may stand between them.
+fn are_results(one: &Message, next: &Message) -> bool {
+    matches!((one, next), (Message::ToolResult(_), Message::ToolResult(_)))
+}
+
+/// A message, or the results of one reply; what these show comes behind them as the user's, because a result is only text.
+fn write_run(style: RequestStyle, run: &[Arc<Message>], out: &mut Vec<u8>) -> Result<(), ProviderError> {
+    for (position, message) in run.iter().enumerate() {
+        if position > 0 {
+            out.push(b',');
+        }
+        write_message(style, message, out)?;
+    }
+    let is_of_results = |message: &&Arc<Message>| matches!(***message, Message::ToolResult(_));
+    let shown: Vec<Image> =
+        run.iter().filter(is_of_results).flat_map(|message| message.images()).cloned().collect();
+    if shown.is_empty() {
+        return Ok(());
+    }
+    out.push(b',');
+    let content = WireContent::of("The results above show this:", &shown);
+    serde_json::to_writer(out, &WireMessage::User { content }).map_err(encode_error)
+}
+
 fn write_message(style: RequestStyle, message: &Message, out: &mut Vec<u8>) -> Result<(), ProviderError> {
     let wire = match message {
         Message::System { text } => WireMessage::System { content: text },
-        Message::User { text } => WireMessage::User { content: text },
+        Message::User { text, images } => WireMessage::User { content: WireContent::of(text, images) },
         Message::Assistant(reply) => wire_reply(style, reply),
         Message::ToolResult(result) => {
             WireMessage::Tool { tool_call_id: result.call_id.as_str(), content: &result.text }

@@ -43,7 +43,7 @@ fn provider(base_url: &str) -> OpenAiChat {
 }
 
 fn user(text: &str) -> Arc<Message> {
-    Arc::new(Message::User { text: text.to_owned() })
+    Arc::new(Message::user(text))
 }
 
 async fn open(provider: &OpenAiChat, messages: &[Arc<Message>]) -> Result<ReplyStream, ProviderError> {
@@ -248,7 +248,7 @@ fn facts_follow_from_where_a_model_runs() {
     let hosted = provider("https://api.example.com/v1");
     assert_eq!(
         hosted.facts("gpt-4o"),
-        ModelFacts { context_tokens: Some(128_000), is_free: false, ..ModelFacts::default() }
+        ModelFacts { context_tokens: Some(128_000), sees_images: Some(true), ..ModelFacts::default() }
     );
     assert_eq!(
         hosted.facts("vendor/new:free"),
@@ -257,7 +257,12 @@ fn facts_follow_from_where_a_model_runs() {
     let local = provider("http://localhost:11434/v1");
     assert_eq!(
         local.facts("llama-3.1"),
-        ModelFacts { is_free: true, notation: Some(Notation::Llama3Json), ..ModelFacts::default() }
+        ModelFacts {
+            is_free: true,
+            notation: Some(Notation::Llama3Json),
+            sees_images: Some(false),
+            ..ModelFacts::default()
+        }
     );
     // A hosted API reads the calls of its models itself; a local server may not know how.
     assert_eq!(local.facts("phi3:mini").dialect, Some(DialectKind::Xml));

@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 use hames_core::provider::{ChatRequest, ProviderError};
-use hames_core::types::Message;
+use hames_core::types::{Image, Message};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -93,15 +93,33 @@ fn write_head(
     Ok(bytes)
 }
 
+/// A text and what it shows.
+fn content(text: &str, images: &[Image]) -> Value {
+    let has_text = !text.is_empty() || images.is_empty();
+    let text = has_text.then(|| json!({ "type": "input_text", "text": text }));
+    let images = images
+        .iter()
+        .map(|image| json!({ "type": "input_image", "detail": "auto", "image_url": image.data_url() }));
+    text.into_iter().chain(images).collect()
+}
+
 /// The items of one message.
 fn write_items(provider: &str, message: &Message, out: &mut Vec<u8>) -> Result<(), ProviderError> {
     let items = match message {
         Message::System { text } => vec![message_item("system", "input_text", text)],
-        Message::User { text } => vec![message_item("user", "input_text", text)],
+        Message::User { text, images } => {
+            vec![json!({ "type": "message", "role": "user", "content": content(text, images) })]
+        }
         Message::Assistant(reply) => items_of(reply, provider),
-        Message::ToolResult(result) => vec![json!({
-            "type": "function_call_output", "call_id": result.call_id.as_str(), "output": result.text,
-        })],
+        Message::ToolResult(result) => {
+            let output = match result.images.as_slice() {
+                [] => Value::from(result.text.as_str()),
+                images => content(&result.text, images),
+            };
+            vec![
+                json!({ "type": "function_call_output", "call_id": result.call_id.as_str(), "output": output }),
+            ]
+        }
     };
     for (position, item) in items.iter().enumerate() {
         if position > 0 {

@@ -30,7 +30,7 @@ fn provider(base_url: &str) -> OpenAiResponses {
 }
 
 fn user(text: &str) -> Arc<Message> {
-    Arc::new(Message::User { text: text.to_owned() })
+    Arc::new(Message::user(text))
 }
 
 /// The text that was streamed and how the reply ended.
@@ -84,6 +84,7 @@ fn remembered(reply: ChatReply, round: usize) -> Vec<Arc<Message>> {
             text: "7".to_owned(),
             is_error: false,
             handle: None,
+            images: Vec::new(),
         })
     });
     let results: Vec<Message> = results.collect();

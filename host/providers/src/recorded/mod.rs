@@ -145,7 +145,7 @@ fn role_of(message: &Message) -> Role {
 
 fn text_of(message: &Message) -> &str {
     match message {
-        Message::System { text } | Message::User { text } => text,
+        Message::System { text } | Message::User { text, .. } => text,
         Message::Assistant(reply) => &reply.text,
         Message::ToolResult(result) => &result.text,
     }

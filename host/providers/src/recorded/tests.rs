@@ -39,7 +39,7 @@ fn tools() -> Arc<[Arc<ToolSpec>]> {
 }
 
 fn user(text: &str) -> Arc<Message> {
-    Arc::new(Message::User { text: text.to_owned() })
+    Arc::new(Message::user(text))
 }
 
 fn assistant() -> Arc<Message> {
@@ -53,6 +53,7 @@ fn result(text: &str) -> Arc<Message> {
         text: text.to_owned(),
         is_error: false,
         handle: None,
+        images: Vec::new(),
     }))
 }
 

@@ -92,6 +92,7 @@ impl KnownModels {
             is_free: is_local || model.ends_with(":free"),
             dialect: if is_local { self.models.local_dialect(model) } else { None },
             notation: self.models.notation(model),
+            sees_images: self.models.sees_images(model),
             rate: self.rates.rate(endpoint.base_url(), model),
             ..ModelFacts::default()
         }

@@ -80,7 +80,7 @@ pub async fn provider_error(provider: &dyn Provider, model: &str, kind: Provider
 fn conversation() -> Vec<Arc<Message>> {
     vec![
         Arc::new(Message::System { text: "Answer briefly.".to_owned() }),
-        Arc::new(Message::User { text: "What is in `Grüße.txt`?\n\"quoted\"".to_owned() }),
+        Arc::new(Message::user("What is in `Grüße.txt`?\n\"quoted\"")),
     ]
 }
 

@@ -20,6 +20,7 @@ pub fn sample_records() -> Vec<Record> {
         text: text.clone(),
         is_error: true,
         handle: None,
+        images: Vec::new(),
     };
     vec![
         Record::Session {
@@ -28,7 +29,7 @@ pub fn sample_records() -> Vec<Record> {
             facts: BTreeMap::from([("host".to_owned(), "test".to_owned())]),
         },
         Record::Message { message: Message::System { text: text.clone() } },
-        Record::Message { message: Message::User { text: text.clone() } },
+        Record::Message { message: Message::user(text.clone()) },
         Record::TurnStarted {
             provider: "scripted".to_owned(),
             model: "m".to_owned(),
@@ -67,7 +68,7 @@ pub fn sample_records() -> Vec<Record> {
             tier: CompactionTier::Auto,
             from: 2,
             to: 4,
-            message: Message::User { text: text.clone() },
+            message: Message::user(text.clone()),
             ledger: Ledger { read: vec![text.clone()], left_out: 1, ..Ledger::default() },
         },
         Record::Note { text: text.clone() },

@@ -30,7 +30,7 @@ fn system(text: &str) -> Arc<Message> {
 }
 
 fn user(text: &str) -> Arc<Message> {
-    Arc::new(Message::User { text: text.to_owned() })
+    Arc::new(Message::user(text))
 }
 
 fn reply(text: &str, calls: &[(&str, &str, &str)], list: Value) -> Arc<Message> {
@@ -54,6 +54,7 @@ fn result(id: &str, text: &str, is_error: bool) -> Arc<Message> {
         text: text.to_owned(),
         is_error,
         handle: None,
+        images: Vec::new(),
     }))
 }
 

@@ -1,7 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "test")]
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use hames_core::types::{CallId, Effect, SessionId, ToolCall, ToolResultMessage, ToolSpec};
 use proptest::prelude::*;
@@ -33,7 +32,7 @@ fn spec(name: &str) -> Arc<ToolSpec> {
 }
 
 fn user(text: &str) -> Arc<Message> {
-    Arc::new(Message::User { text: text.to_owned() })
+    Arc::new(Message::user(text))
 }
 
 fn reply(text: &str, calls: &[(&str, &str, &str)]) -> AssistantMessage {
@@ -52,6 +51,7 @@ fn result(id: &str, text: &str) -> Arc<Message> {
         text: text.to_owned(),
         is_error: false,
         handle: None,
+        images: Vec::new(),
     }))
 }
 

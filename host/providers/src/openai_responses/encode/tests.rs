@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn user(text: &str) -> Arc<Message> {
-    Arc::new(Message::User { text: text.to_owned() })
+    Arc::new(Message::user(text))
 }
 
 fn reply(text: &str, calls: &[(&str, &str, &str)], items: Option<Value>) -> AssistantMessage {
@@ -29,6 +29,7 @@ fn result(id: &str, text: &str) -> Arc<Message> {
         text: text.to_owned(),
         is_error: false,
         handle: None,
+        images: Vec::new(),
     }))
 }
 
