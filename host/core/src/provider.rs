@@ -193,6 +193,15 @@ impl ProviderErrorKind {
     }
 }
 
+/// The numbers of a request that does not fit, as far as the provider states them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ContextNumbers {
+    /// The size of the window in tokens.
+    pub window_tokens: Option<u64>,
+    /// The length of the request in tokens, by the provider's own count.
+    pub request_tokens: Option<u64>,
+}
+
 /// A failed provider call.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
@@ -205,6 +214,8 @@ pub struct ProviderError {
     pub hint: Option<String>,
     /// How long the provider asks to wait (Retry-After or its own field).
     pub retry_after_ms: Option<u64>,
+    /// Of a request that does not fit: what the provider says of window and request.
+    pub context: ContextNumbers,
     /// The cause.
     #[source]
     pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
@@ -213,7 +224,14 @@ pub struct ProviderError {
 impl ProviderError {
     /// An error without hint, wait or cause.
     pub fn new(kind: ProviderErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), hint: None, retry_after_ms: None, source: None }
+        Self {
+            kind,
+            message: message.into(),
+            hint: None,
+            retry_after_ms: None,
+            context: ContextNumbers::default(),
+            source: None,
+        }
     }
 
     /// Adds what the reader can do.

@@ -4,6 +4,7 @@
 //! followed (the key would travel) and nothing is retried (the turn does that).
 
 mod body;
+mod context;
 mod secret;
 mod status;
 mod wait;
@@ -215,6 +216,7 @@ impl Endpoint {
         let message = format!("`{}` answered {status}: {words}", self.base_url());
         let mut error = ProviderError::new(kind, self.scrub(&message));
         error.retry_after_ms = wait::retry_after_ms(&headers, &body, SystemTime::now());
+        error.context = body.context;
         error.hint = match (location, status.as_u16()) {
             (Some(target), 300..=399) => {
                 Some(self.scrub(&format!(

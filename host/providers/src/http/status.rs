@@ -3,8 +3,10 @@
 //! Status and machine-readable codes decide. Wording is looked at in one place only: servers have no common code for
 //! "the prompt does not fit", and getting that wrong would end a turn that compaction could save.
 
-use hames_core::provider::ProviderErrorKind;
+use hames_core::provider::{ContextNumbers, ProviderErrorKind};
 use serde_json::Value;
+
+use super::context;
 
 /// Longest text of a provider that goes into a message.
 const MAX_WORDS_CHARS: usize = 800;
@@ -23,6 +25,8 @@ pub(crate) struct ErrorBody {
     pub(crate) status: Option<u16>,
     /// A wait asked for in the body.
     pub(crate) retry_after_ms: Option<u64>,
+    /// Window and length of the request, where the error is about them.
+    pub(crate) context: ContextNumbers,
 }
 
 impl ErrorBody {
@@ -42,6 +46,7 @@ impl ErrorBody {
         };
         let inner = outer.get("error").filter(|error| !error.is_null()).unwrap_or(outer);
         let mut body = Self { message: message_of(inner).or_else(|| message_of(outer)), ..Self::default() };
+        body.context = context::numbers(inner, body.message.as_deref());
         let places = if std::ptr::eq(inner, outer) { vec![inner] } else { vec![inner, outer] };
         for place in places {
             for key in ["code", "type", "status"] {

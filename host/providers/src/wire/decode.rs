@@ -152,6 +152,7 @@ pub(crate) fn stated_error(text: &str) -> ProviderError {
         format!("the provider reported an error in its reply: {words}"),
     );
     error.retry_after_ms = body.retry_after_ms;
+    error.context = body.context;
     error
 }
 
