@@ -106,34 +106,46 @@ fn first_value(text: &str, start: Start<'_>, context: &Context<'_>) -> Result<us
     if found.unwrap_or(rest.len()) > MAX_WORDS_BYTES {
         // The same words however much of what follows has come.
         let near = rest.get(..rest.floor_char_boundary(MAX_WORDS_BYTES)).unwrap_or_default();
-        return Err(prose(near, false, true, start, context));
+        return Err(prose(near, false, Behind::Words, start, context));
     }
     let Some(words) = found else {
         return Err(match context.is_whole {
             false => Read::More,
-            true => prose(rest, is_newline_before || rest.is_empty(), false, start, context),
+            true => prose(rest, is_newline_before || rest.is_empty(), Behind::Nothing, start, context),
         });
     };
     let before = rest.get(..words).unwrap_or_default();
     let is_block = is_newline_before || before.contains('\n');
     if rest.get(words..).is_some_and(|found| found.starts_with('<')) {
-        return Err(prose(before, is_block, false, start, context));
+        return Err(prose(before, is_block, Behind::Tag, start, context));
     }
     // In the middle of a sentence that goes on behind the opener, braces are an explanation.
     let is_mention = !words.eq(&0) && !is_newline_before && !context.is_line_start && !start.is_certain;
     if is_mention { Err(Read::Text) } else { Ok(at + words) }
 }
 
+/// What comes behind words that stand where a value should.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Behind {
+    /// The reply ends.
+    Nothing,
+    Tag,
+    /// More of them than anybody writes before a value.
+    Words,
+}
+
 /// There is no value after the opener, only these words.
-fn prose(words: &str, is_block: bool, is_long: bool, start: Start<'_>, context: &Context<'_>) -> Read {
+fn prose(words: &str, is_block: bool, behind_them: Behind, start: Start<'_>, context: &Context<'_>) -> Read {
     let words = words.trim();
     let (name, behind) = words.split_at(words.find(|c| !is_name(c)).unwrap_or(words.len()));
     // A tool's name alone, or a call as another notation writes it.
     let is_tool = context.tool(name).is_some()
         && (behind.is_empty() || (context.is_line_start && behind.starts_with('(')));
-    let is_meant =
-        start.is_certain || (context.is_line_start && !is_long && (is_block || words.is_empty())) || is_tool;
-    match (is_meant, context.is_cut_off() && words.is_empty()) {
+    let is_meant = start.is_certain
+        || (context.is_line_start && behind_them != Behind::Words && (is_block || words.is_empty()))
+        || is_tool;
+    let is_cut_off = behind_them == Behind::Nothing && context.is_cut_off() && words.is_empty();
+    match (is_meant, is_cut_off) {
         (true, true) => broken(start, "the reply was cut off there"),
         (true, false) => broken(start, "there is no JSON object in it"),
         (false, _) => Read::Text,

@@ -333,3 +333,28 @@ fn the_work_grows_linearly() {
     }
     assert!(slow.is_empty(), "{}", slow.join("\n"));
 }
+
+/// Replies of which pieces were once told something else than the whole.
+#[test]
+fn found_replies_are_read_the_same_however_they_are_cut() {
+    let long_key = format!("[TOOL_CALL:shell:{}=0]", "a".repeat(200));
+    let long_value = format!("[TOOL_CALL:shell:command={}[", "a".repeat(5_000));
+    let long_gap = format!("<tool_call>shell{}{{", " ".repeat(1_100));
+    let found = [
+        (Notation::BracketKv, long_key.as_str(), StopReason::End),
+        (Notation::BracketKv, &long_value, StopReason::End),
+        (Notation::Hermes, &long_gap, StopReason::End),
+        (
+            Notation::AnthropicXml,
+            "\n<tool_call>\n<funmtion\n<parame\u{1}\n</paramete[o\n<",
+            StopReason::Length,
+        ),
+    ];
+    for (notation, text, stop) in found {
+        let whole = read(notation, std::iter::once(text), &stop, false);
+        for len in 1..200 {
+            let chunked = read(notation, pieces_of(text, len).into_iter(), &stop, false);
+            assert_eq!(chunked.parsed, whole.parsed, "{} in pieces of {len}", notation.as_str());
+        }
+    }
+}
