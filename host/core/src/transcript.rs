@@ -99,6 +99,9 @@ pub enum Record {
         /// What it was for.
         #[serde(default, skip_serializing_if = "CallPurpose::is_turn")]
         purpose: CallPurpose,
+        /// The provider, where it is not the one that the turn began with.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        provider: Option<String>,
         /// The model, where it is not the turn's own.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,

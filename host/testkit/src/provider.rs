@@ -203,6 +203,7 @@ pub struct ScriptedProvider {
     scripts: Mutex<VecDeque<Script>>,
     requests: Mutex<Vec<RecordedRequest>>,
     facts: ModelFacts,
+    id: String,
 }
 
 impl ScriptedProvider {
@@ -216,7 +217,19 @@ impl ScriptedProvider {
 
     /// The same with other facts.
     pub fn with_facts(scripts: impl IntoIterator<Item = Script>, facts: ModelFacts) -> Self {
-        Self { scripts: Mutex::new(scripts.into_iter().collect()), requests: Mutex::default(), facts }
+        Self {
+            scripts: Mutex::new(scripts.into_iter().collect()),
+            requests: Mutex::default(),
+            facts,
+            id: "scripted".to_owned(),
+        }
+    }
+
+    /// The same under another id: one of several providers.
+    #[must_use]
+    pub fn named(mut self, id: impl Into<String>) -> Self {
+        self.id = id.into();
+        self
     }
 
     /// Everything that was asked so far.
@@ -233,7 +246,7 @@ impl ScriptedProvider {
 #[async_trait]
 impl Provider for ScriptedProvider {
     fn id(&self) -> &str {
-        "scripted"
+        &self.id
     }
 
     fn facts(&self, _model: &str) -> ModelFacts {

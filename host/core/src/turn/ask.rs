@@ -1,13 +1,14 @@
-//! One provider call: streamed, raced with the fence, watched for stalls, tried again where that may help.
+//! One provider call: streamed, raced with the fence, watched for stalls, tried again where that may help, and asked of
+//! another candidate where that may.
 //!
-//! Retries live here and nowhere else, decided by the error's kind alone.
+//! Retries live here and nowhere else, first at one candidate, then at the next.
 
 use std::time::Duration;
 
 use futures::StreamExt;
-use rand::Rng;
 use tokio::time::{Instant, sleep_until};
 
+use super::retry::{given_up, wait_ms};
 use super::{Stop, Turn};
 use crate::dialect::{Piece, ReplyParser};
 use crate::provider::{
@@ -15,17 +16,17 @@ use crate::provider::{
 };
 use crate::types::{AssistantMessage, EventKind, Message};
 
-/// The first wait after a failure; doubled for each further one.
-const FIRST_WAIT_MS: u64 = 500;
-/// No wait of ours is longer.
-const MAX_WAIT_MS: u64 = 30_000;
-/// Longest wait that a provider may ask for. Beyond it a person is better served by an error now.
-const MAX_RETRY_AFTER_MS: u64 = 5 * 60 * 1000;
-
 /// Why one attempt gave no reply.
 enum Broken {
     Fence(crate::fence::FenceReason),
     Provider(ProviderError),
+}
+
+/// Why a candidate gave no reply, for good.
+struct Failed {
+    error: ProviderError,
+    /// What of its last attempt the user saw.
+    shown: String,
 }
 
 /// A reply as the turn takes it: what the provider sent, read by the dialect.
@@ -78,10 +79,35 @@ impl Heard {
 }
 
 impl Turn<'_> {
-    /// Asks once and, where the failure may pass, again.
+    /// Asks, and goes on to other candidates where that may help. What was shown to the user is never begun anew by
+    /// another model: then the failure is final.
     pub(super) async fn ask(&mut self) -> Result<Reply, Stop> {
         self.session.course.iterations += 1;
         self.voice.say(EventKind::IterationStarted { iteration: self.session.course.iterations });
+        loop {
+            let Failed { mut error, shown } = match self.ask_candidate().await? {
+                Ok(reply) => {
+                    self.engine.cooldowns.note_reply(self.asked().provider.id());
+                    return Ok(reply);
+                }
+                Err(failed) => failed,
+            };
+            self.cool_down(&error);
+            if shown.trim().is_empty() && self.fail_over(&error) {
+                self.fit().await?;
+                continue;
+            }
+            self.keep_partial(shown)?;
+            let failed = self.failed_candidates();
+            if failed > 1 {
+                error.message = format!("{} (the last of {failed} models that were asked)", error.message);
+            }
+            return Err(Stop::Provider(error));
+        }
+    }
+
+    /// Asks one candidate once and, where the failure may pass, again.
+    async fn ask_candidate(&mut self) -> Result<Result<Reply, Failed>, Stop> {
         let mut attempt = 1;
         let mut was_fitted = false;
         let mut allowance = self.allow_own().await?;
@@ -91,7 +117,7 @@ impl Turn<'_> {
                 Ok(reply) => {
                     self.note_usage(reply.usage);
                     self.bill(allowance, self.purse.heard, attempt)?;
-                    return Ok(self.read(reply, heard));
+                    return Ok(Ok(self.read(reply, heard)));
                 }
                 Err(Broken::Fence(reason)) => {
                     self.bill_broken(allowance, attempt)?;
@@ -109,12 +135,10 @@ impl Turn<'_> {
                 allowance = self.allow_own().await?;
                 continue;
             }
-            let wait_ms = match wait_ms(&error, attempt, self.engine.limits.max_attempts) {
+            let has_other = self.has_other(&error);
+            let wait_ms = match wait_ms(&error, attempt, self.engine.limits.max_attempts, has_other) {
                 Ok(wait_ms) => wait_ms,
-                Err(why) => {
-                    self.keep_partial(shown)?;
-                    return Err(Stop::Provider(given_up(error, why)));
-                }
+                Err(why) => return Ok(Err(Failed { error: given_up(error, why), shown })),
             };
             self.voice.say(EventKind::Retry {
                 attempt,
@@ -148,10 +172,12 @@ impl Turn<'_> {
         let silence = sleep_until(far(Instant::now(), idle));
         tokio::pin!(silence);
 
-        let spoken = self.session.speech.of(&self.session.history, self.dialect.as_ref(), self.engine);
+        let asked = self.asked().clone();
+        let spoken =
+            self.session.speech.of(&self.session.history, self.dialect.as_ref(), self.engine, asked.facts());
         let request = ChatRequest {
             session_id: &self.session.id,
-            model: &self.engine.model,
+            model: &asked.model,
             messages: spoken.messages,
             history_generation: spoken.generation,
             tools: if self.dialect.sends_tools() { self.engine.registry.catalogue() } else { &self.no_tools },
@@ -160,7 +186,7 @@ impl Turn<'_> {
         let mut stream = tokio::select! {
             biased;
             reason = &mut stopped => return Err(Broken::Fence(reason)),
-            stream = self.engine.provider.chat(request) => stream.map_err(Broken::Provider)?,
+            stream = asked.provider.chat(request) => stream.map_err(Broken::Provider)?,
             () = &mut silence => return Err(Broken::Provider(stalled(idle))),
         };
 
@@ -286,76 +312,4 @@ fn stalled(idle: Duration) -> ProviderError {
         format!("no sign of life from the provider for {} s", idle.as_secs_f64()),
     )
     .with_hint("raise `limits.provider_idle_ms` if the model is only slow")
-}
-
-/// Why no further attempt is made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum GivenUp {
-    NotRetryable,
-    Attempts(u32),
-    WaitTooLong(u64),
-}
-
-/// Milliseconds until the next attempt. A wait that the provider asks for is kept in full, once, for this attempt.
-fn wait_ms(error: &ProviderError, attempt: u32, max_attempts: u32) -> Result<u64, GivenUp> {
-    if !error.kind.is_retryable() {
-        return Err(GivenUp::NotRetryable);
-    }
-    if attempt >= max_attempts {
-        return Err(GivenUp::Attempts(attempt));
-    }
-    let asked_ms = error.retry_after_ms.unwrap_or(0);
-    if asked_ms > MAX_RETRY_AFTER_MS {
-        return Err(GivenUp::WaitTooLong(asked_ms));
-    }
-    let doubled = FIRST_WAIT_MS.saturating_mul(1_u64.checked_shl(attempt - 1).unwrap_or(u64::MAX));
-    let most = doubled.min(MAX_WAIT_MS);
-    // Half is fixed, half is chance, so that many clients do not come back together.
-    let ours = most / 2 + rand::rng().random_range(0..=most / 2);
-    Ok(ours.max(asked_ms))
-}
-
-fn given_up(mut error: ProviderError, why: GivenUp) -> ProviderError {
-    match why {
-        GivenUp::NotRetryable => {}
-        GivenUp::Attempts(attempts) => {
-            error.message = format!("{} (gave up after {attempts} attempts)", error.message);
-            error
-                .hint
-                .get_or_insert_with(|| "nothing is lost: go on later, or ask another provider".to_owned());
-        }
-        GivenUp::WaitTooLong(asked_ms) => {
-            error.hint =
-                Some(format!("the provider asks to wait {} s; try again then", asked_ms.div_ceil(1000)));
-        }
-    }
-    error
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn error(kind: ProviderErrorKind, retry_after_ms: Option<u64>) -> ProviderError {
-        ProviderError { retry_after_ms, ..ProviderError::new(kind, "x") }
-    }
-
-    #[test]
-    fn waits_double_up_to_a_cap_and_never_undercut_the_provider() {
-        for (attempt, most) in [(1, 500), (2, 1000), (3, 2000), (20, 30_000), (90, 30_000)] {
-            let wait = wait_ms(&error(ProviderErrorKind::Overloaded, None), attempt, 100);
-            assert!(wait.is_ok_and(|wait| (most / 2..=most).contains(&wait)), "{attempt}: {wait:?}");
-        }
-        assert_eq!(wait_ms(&error(ProviderErrorKind::RateLimited, Some(7000)), 1, 4), Ok(7000));
-    }
-
-    #[test]
-    fn giving_up_has_a_reason() {
-        let rate_limited = error(ProviderErrorKind::RateLimited, Some(400_000));
-        assert_eq!(wait_ms(&rate_limited, 1, 4), Err(GivenUp::WaitTooLong(400_000)));
-        assert_eq!(wait_ms(&error(ProviderErrorKind::Auth, None), 1, 4), Err(GivenUp::NotRetryable));
-        assert_eq!(wait_ms(&error(ProviderErrorKind::Transport, None), 4, 4), Err(GivenUp::Attempts(4)));
-        let told = given_up(rate_limited, GivenUp::WaitTooLong(400_000));
-        assert!(told.hint.is_some_and(|hint| hint.contains("400 s")));
-    }
 }

@@ -112,7 +112,7 @@ impl Turn<'_> {
 
     /// What a result shows to a model that is known to see images. Others read the line that stands for each.
     fn seen(&self, outcome: &Outcome) -> Vec<Image> {
-        if self.engine.facts().sees_images != Some(true) {
+        if self.facts().sees_images != Some(true) {
             return Vec::new();
         }
         let parts = outcome.result.as_ref().map_or(&[][..], |output| &output.parts);

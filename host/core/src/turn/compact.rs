@@ -198,6 +198,7 @@ impl Turn<'_> {
             SummaryRequest { session_id: &session_id, task: SummaryTask::History, text: &text, max_bytes };
         let planned = PlannedCall {
             purpose: CallPurpose::Compaction,
+            provider: None,
             model: Some(summarizer.model().to_owned()),
             facts,
             sent_bytes: u64::try_from(text.len() + PROMPT_BYTES).unwrap_or(u64::MAX),

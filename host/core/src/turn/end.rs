@@ -95,7 +95,8 @@ impl Turn<'_> {
         TurnEnd::Failed {
             error: format!(
                 "the model `{}` answered with nothing twice, after {} tool calls\nhint: ask again, or use another model",
-                self.engine.model, self.session.course.calls_started
+                self.asked().model,
+                self.session.course.calls_started
             ),
             text: self.session.course.reached.clone(),
         }
@@ -128,6 +129,7 @@ impl Turn<'_> {
     async fn closing_words(&mut self) -> Result<String, Stop> {
         self.within_budget()?;
         self.push(Message::user(OUT_OF_ITERATIONS_PROMPT.trim_end()))?;
+        self.follow_route();
         self.fit().await?;
         let reply = self.ask().await?;
         let text = reply.text.clone();

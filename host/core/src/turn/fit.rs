@@ -4,8 +4,10 @@
 //! buys too little is the last one: the next time the turn ends with a hand-off. What must stay and still does not fit is an
 //! error that says what to shorten.
 
+use std::collections::BTreeMap;
+
 use super::compact::lists_open_items;
-use super::{Stop, Turn};
+use super::{Candidate, Stop, Turn};
 use crate::context::{Breaker, ContextError, Layout, TokenCount, Window, ledger_with, render_ledger};
 use crate::provider::{ProviderError, ProviderErrorKind};
 use crate::types::{Message, Usage};
@@ -19,10 +21,24 @@ const MAX_ASKED_BYTES: usize = 2_000;
 pub(super) struct Fitting {
     pub(super) count: TokenCount,
     pub(super) breaker: Breaker,
-    /// The window as the provider's refusal showed it to be.
-    learned_tokens: Option<u64>,
+    /// The model that the count is of: each has a tokenizer of its own.
+    counted_for: Option<String>,
+    /// Windows as refusals of providers showed them to be.
+    learned_tokens: BTreeMap<String, u64>,
     /// The window in which a compaction bought too little.
     spent: Option<u64>,
+}
+
+impl Fitting {
+    /// The count goes on for this model.
+    fn count_for(&mut self, model: String) {
+        if self.counted_for.as_ref() == Some(&model) {
+            return;
+        }
+        if self.counted_for.replace(model).is_some() {
+            self.count = TokenCount::default();
+        }
+    }
 }
 
 impl Turn<'_> {
@@ -53,13 +69,16 @@ impl Turn<'_> {
         }
         let before = self.count();
         let known = self.window().tokens;
-        let learned = self.session.fitting.learned_tokens;
-        self.session.fitting.learned_tokens = Some((before / 10 * 7).min(known));
+        let model = self.asked().name();
+        let learned = self.session.fitting.learned_tokens.insert(model.clone(), (before / 10 * 7).min(known));
         let window = self.window();
         self.compact(&window).await?;
         let after = self.count();
         if after >= before {
-            self.session.fitting.learned_tokens = learned;
+            match learned {
+                Some(learned) => self.session.fitting.learned_tokens.insert(model, learned),
+                None => self.session.fitting.learned_tokens.remove(&model),
+            };
             return Ok(false);
         }
         self.session.fitting.spent = (after > window.target).then_some(window.tokens);
@@ -76,18 +95,25 @@ impl Turn<'_> {
     }
 
     fn window(&self) -> Window {
-        let known = self.engine.facts().context_tokens;
-        let learned = self.session.fitting.learned_tokens;
+        self.window_for(self.asked())
+    }
+
+    /// The window of a candidate, with what refusals have shown of it.
+    pub(super) fn window_for(&self, candidate: &Candidate) -> Window {
+        let known = candidate.facts().context_tokens;
+        let learned = self.session.fitting.learned_tokens.get(&candidate.name()).copied();
         let tokens = learned.map_or(known, |learned| Some(known.map_or(learned, |known| known.min(learned))));
         Window::new(tokens, &self.engine.context, self.engine.max_output_tokens)
     }
 
     /// Tokens of the next request.
     pub(super) fn count(&mut self) -> u64 {
+        let (model, facts) = (self.asked().name(), self.facts());
         let session = &mut *self.session;
+        session.fitting.count_for(model);
         let tools =
             if self.dialect.sends_tools() { self.engine.registry.catalogue() } else { &self.no_tools };
-        let spoken = session.speech.of(&session.history, self.dialect.as_ref(), self.engine);
+        let spoken = session.speech.of(&session.history, self.dialect.as_ref(), self.engine, facts);
         session.fitting.count.observe(spoken.generation, spoken.messages, tools);
         session.fitting.count.estimate()
     }
@@ -98,9 +124,11 @@ impl Turn<'_> {
         if self.session.fitting.count.is_anchored() || estimate < mark / 10 * 8 {
             return estimate;
         }
-        let Some(counter) = self.engine.provider.counter(&self.engine.model) else { return estimate };
+        let asked = self.asked();
+        let facts = asked.facts();
+        let Some(counter) = asked.provider.counter(&asked.model) else { return estimate };
         let session = &mut *self.session;
-        let spoken = session.speech.of(&session.history, self.dialect.as_ref(), self.engine);
+        let spoken = session.speech.of(&session.history, self.dialect.as_ref(), self.engine, facts);
         session.fitting.count.count(spoken.messages, counter.as_ref());
         session.fitting.count.estimate()
     }

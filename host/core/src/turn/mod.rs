@@ -1,7 +1,8 @@
 //! The turn: one loop, in one straight function, for every agent.
 //!
 //! [`Engine::run`] takes a user message to its one terminal event. Steps live beside this file: recall memory for the
-//! message (`recall.rs`), [`ask`](self) the provider in its dialect and with retries (`speak.rs`, `ask.rs`), run a reply's
+//! message (`recall.rs`), [`ask`](self) the provider in its dialect and with retries (`speak.rs`, `ask.rs`, `retry.rs`), go on to another where
+//! it fails for good (`route.rs`), run a reply's
 //! calls (`batch.rs`, `call.rs`, `shorten.rs`), look for circles (`guard.rs`), pay (`money.rs`), take what the user says
 //! meanwhile (`steer.rs`), make the context fit (`fit.rs`), ask the hooks (`hooks.rs`),
 //! end the turn (`end.rs`). The transcript has each fact before observers hear of it.
@@ -9,7 +10,9 @@
 mod ask;
 mod batch;
 mod call;
+mod candidate;
 mod compact;
+mod cooldown;
 mod course;
 mod end;
 mod fit;
@@ -19,6 +22,8 @@ mod money;
 mod parts;
 mod recall;
 mod report;
+mod retry;
+mod route;
 mod session;
 mod shorten;
 mod speak;
@@ -28,6 +33,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use candidate::Candidate;
+pub use cooldown::Cooldowns;
 pub use parts::{DEFAULT_MAX_RECALLED, EngineParts};
 pub use report::{ContextReport, MessageReport};
 pub use session::{Session, UserInput};
@@ -35,6 +42,7 @@ pub use steer::Mailbox;
 
 use ask::{Reply, Unreadable};
 use money::Purse;
+use route::Route;
 
 use crate::context::{ContextError, HistoryError};
 use crate::dialect::{Dialect, Tools};
@@ -161,6 +169,8 @@ struct Turn<'a> {
     voice: Voice<'a>,
     meter: Meter,
     purse: Purse,
+    route: Route,
+    /// That of the candidate that is asked.
     dialect: Arc<dyn Dialect>,
     /// What a request carries in a dialect that writes its catalogue into the prompt.
     no_tools: Tools,
@@ -197,7 +207,8 @@ impl<'a> Turn<'a> {
             voice: Voice { engine, header, seq: 0 },
             meter: Meter::default(),
             purse: Purse::default(),
-            dialect: speak::chosen(engine),
+            route: Route::of(engine),
+            dialect: speak::chosen(engine, &engine.first()),
             no_tools: Tools::from([]),
             guard: RoundGuard::default(),
             repairs: BTreeMap::new(),
@@ -217,6 +228,7 @@ impl<'a> Turn<'a> {
             self.may_ask().await?;
             self.ask_stop_hooks(StopPoint::BetweenIterations).await?;
             self.deliver_steers()?;
+            self.follow_route();
             self.fit().await?;
             let reply = self.ask().await?;
             let stop = reply.stop.clone();
@@ -266,17 +278,18 @@ impl<'a> Turn<'a> {
             self.push(system)?;
         }
         let late = self.deliver_late()?;
-        let is_blind = !input.images.is_empty() && self.engine.facts().sees_images == Some(false);
+        let shows_images = !input.images.is_empty();
         self.push(Message::User { text: input.text + recalled, images: input.images })?;
-        let provider = self.engine.provider.id().to_owned();
-        let model = self.engine.model.clone();
+        let passed_over = self.begin_route(shows_images);
+        let provider = self.asked().provider.id().to_owned();
+        let model = self.asked().model.clone();
         let dialect = self.dialect.kind();
         self.append(Record::TurnStarted { provider: provider.clone(), model: model.clone(), dialect })?;
         self.session.history.mark_turn();
         self.voice.say(EventKind::TurnStarted { provider, model, dialect });
-        late.into_iter().for_each(|event| self.voice.say(event));
-        if is_blind {
-            return Err(Stop::Provider(blind(&self.engine.model)));
+        passed_over.into_iter().chain(late).for_each(|event| self.voice.say(event));
+        if shows_images && self.facts().sees_images == Some(false) {
+            return Err(Stop::Provider(blind(&self.asked().model)));
         }
         Ok(())
     }

@@ -21,6 +21,8 @@ const MAX_BOOK_ERROR_BYTES: usize = 1000;
 pub(super) struct PlannedCall {
     /// What it is for.
     pub(super) purpose: CallPurpose,
+    /// The provider, where it is not the one that the turn began with.
+    pub(super) provider: Option<String>,
     /// The model, where it is not the turn's own.
     pub(super) model: Option<String>,
     /// What is known about that model.
@@ -92,10 +94,12 @@ impl Turn<'_> {
     /// reason.
     pub(super) async fn allow_own(&mut self) -> Result<Allowance, Stop> {
         self.purse.heard = Heard::default();
+        let (provider, model) = self.asked_instead().unzip();
         let call = PlannedCall {
             purpose: CallPurpose::Turn,
-            model: None,
-            facts: self.engine.facts(),
+            provider,
+            model,
+            facts: self.facts(),
             sent_bytes: self.session.history.size_bytes().saturating_add(self.catalogue_bytes()),
             max_output_tokens: self.engine.max_output_tokens,
         };
@@ -119,7 +123,7 @@ impl Turn<'_> {
             return match money_limit(limits) {
                 None => Ok(Allowance { call, reservation: None }),
                 Some((key, max)) => {
-                    let model = one_safe_line(call.model.as_deref().unwrap_or(&self.engine.model), 200);
+                    let model = one_safe_line(call.model.as_deref().unwrap_or(&self.asked().model), 200);
                     Err(format!(
                         "what the model `{model}` costs is not known, so `limits.{key}` = {max} cannot be kept\n\
                          hint: set its prices under [models.\"{model}\"] in hames.toml, or remove the limit"
@@ -186,13 +190,14 @@ impl Turn<'_> {
         let (usage, cost) = self.meter.add(heard.usage, &call.facts, bytes);
         self.session.add_usage(usage, cost);
         let book = self.engine.spend.as_ref();
+        let asked = self.asked();
         let booked = book.map_or(Ok(()), |book| {
             let entry = SpendEntry {
                 time_ms: self.engine.clock.now_ms(),
                 session_id: self.session.id.clone(),
                 turn_id: self.voice.header.1.clone(),
-                provider: self.engine.provider.id().to_owned(),
-                model: call.model.clone().unwrap_or_else(|| self.engine.model.clone()),
+                provider: call.provider.clone().unwrap_or_else(|| asked.provider.id().to_owned()),
+                model: call.model.clone().unwrap_or_else(|| asked.model.clone()),
                 usage,
                 cost,
             };
@@ -202,8 +207,8 @@ impl Turn<'_> {
             // The money is spent and the reply is worth keeping. The reservation still counts, so a limit is not passed.
             self.report_book(&error);
         }
-        let (purpose, model) = (call.purpose, call.model);
-        self.append(Record::ProviderCall { purpose, model, attempts, usage, cost })?;
+        let PlannedCall { purpose, provider, model, .. } = call;
+        self.append(Record::ProviderCall { purpose, provider, model, attempts, usage, cost })?;
         self.voice.say(EventKind::CostUpdated { usage: self.meter.usage(), cost: self.meter.cost() });
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::{Candidate, Cooldowns};
 use crate::clock::Clock;
 use crate::events::EventBus;
 use crate::gate::Gate;
@@ -29,6 +30,10 @@ pub struct EngineParts {
     pub dialect: DialectChoice,
     /// The notation of the `xml` dialect; `None` takes the model's own.
     pub notation: Option<Notation>,
+    /// Who is asked when that provider fails for good, in this order.
+    pub fallbacks: Vec<Candidate>,
+    /// Providers that failed and are left alone for a while. Engines of one process share it.
+    pub cooldowns: Arc<Cooldowns>,
     /// Whether a call that a native model writes into its text is read as well, in the model's notation.
     pub parses_tagged_text: bool,
     /// Upper bound of one reply in tokens, if any.
@@ -79,6 +84,8 @@ impl EngineParts {
             facts: None,
             dialect: DialectChoice::default(),
             notation: None,
+            fallbacks: Vec::new(),
+            cooldowns: Arc::new(Cooldowns::default()),
             parses_tagged_text: false,
             max_output_tokens: None,
             system_prompt: None,
@@ -96,6 +103,17 @@ impl EngineParts {
             sink: None,
             bus: EventBus::default(),
             clock,
+        }
+    }
+
+    /// The candidate that is asked first.
+    pub fn first(&self) -> Candidate {
+        Candidate {
+            provider: Arc::clone(&self.provider),
+            model: self.model.clone(),
+            facts: self.facts,
+            dialect: self.dialect,
+            notation: self.notation,
         }
     }
 

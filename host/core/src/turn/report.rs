@@ -50,9 +50,9 @@ const MAX_BEGINNING_BYTES: usize = 120;
 impl ContextReport {
     /// The report on a history without open calls, as these parts would send it.
     pub fn of(parts: &EngineParts, history: &History) -> Self {
-        let dialect = speak::chosen(parts);
+        let dialect = speak::chosen(parts, &parts.first());
         let mut speech = Speech::default();
-        let spoken = speech.of(history, dialect.as_ref(), parts);
+        let spoken = speech.of(history, dialect.as_ref(), parts, parts.facts());
         let none = crate::dialect::Tools::from([]);
         let tools = if dialect.sends_tools() { parts.registry.catalogue() } else { &none };
         let mut count = TokenCount::default();

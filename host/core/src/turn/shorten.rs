@@ -74,6 +74,7 @@ impl Turn<'_> {
         };
         let planned = PlannedCall {
             purpose: CallPurpose::ResultSummary,
+            provider: None,
             model: Some(summarizer.model().to_owned()),
             facts: summarizer.facts(),
             sent_bytes: u64::try_from(text.len() + PROMPT_BYTES).unwrap_or(u64::MAX),

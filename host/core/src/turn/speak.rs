@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use super::EngineParts;
+use super::{Candidate, EngineParts};
 use crate::context::History;
 use crate::dialect::{Dialect, DialectOptions, ParseOptions, Tools, dialect};
+use crate::provider::ModelFacts;
 use crate::types::{DialectChoice, DialectKind, Message, Notation, ToolResultMessage};
 
 /// What the model is sent of a history.
@@ -56,6 +57,7 @@ impl Speech {
         history: &History,
         dialect: &dyn Dialect,
         engine: &EngineParts,
+        facts: ModelFacts,
     ) -> Spoken<'_> {
         let tools = engine.registry.catalogue();
         let manner = Manner {
@@ -63,7 +65,7 @@ impl Speech {
             kind: dialect.kind(),
             notation: dialect.notation(),
             tools: (!dialect.sends_tools()).then(|| Arc::clone(tools)),
-            is_blind: engine.facts().sees_images == Some(false),
+            is_blind: facts.sees_images == Some(false),
         };
         let is_blind = manner.is_blind;
         if !self.manner.as_ref().is_some_and(|known| known.is(&manner)) {
@@ -104,15 +106,15 @@ fn without_images(message: Arc<Message>) -> Arc<Message> {
     }
 }
 
-/// The dialect of an engine's model.
-pub(super) fn chosen(engine: &EngineParts) -> Arc<dyn Dialect> {
-    let facts = engine.facts();
+/// The dialect in which a candidate is spoken to.
+pub(super) fn chosen(engine: &EngineParts, asked: &Candidate) -> Arc<dyn Dialect> {
+    let facts = asked.facts();
     dialect(DialectOptions {
-        kind: match engine.dialect {
+        kind: match asked.dialect {
             DialectChoice::Fixed(kind) => kind,
             DialectChoice::Auto => facts.dialect.unwrap_or(DialectKind::Native),
         },
-        notation: engine.notation.or(facts.notation).unwrap_or_default(),
+        notation: asked.notation.or(facts.notation).unwrap_or_default(),
         parses_tagged_text: engine.parses_tagged_text,
         parse: ParseOptions { is_prefilled_think: facts.is_prefilled_think },
     })

@@ -180,6 +180,22 @@ pub enum EventKind {
         /// Bytes of text already shown in this iteration that the next attempt replaces.
         discarded_bytes: u64,
     },
+    /// From here on another provider and model of the route is asked: the one before failed, is left alone for a while, or
+    /// may be asked again.
+    Rerouted {
+        /// Who was asked, or would have been.
+        from_provider: String,
+        /// Its model.
+        from_model: String,
+        /// Who is asked now.
+        provider: String,
+        /// Its model.
+        model: String,
+        /// How that model's calls are written.
+        dialect: DialectKind,
+        /// Why.
+        reason: String,
+    },
     /// Something that a person should know and that does not end the turn.
     Warning {
         /// In words.

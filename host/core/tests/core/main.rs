@@ -30,6 +30,7 @@ mod recall;
 mod restore;
 mod results;
 mod retries;
+mod routing;
 mod steering;
 mod stop_hooks;
 mod summaries;

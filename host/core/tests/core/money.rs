@@ -55,9 +55,14 @@ fn cost(microdollars: u64, basis: CostBasis) -> Cost {
 fn bills(rig: &Rig) -> Vec<(u32, Usage, Cost)> {
     let entries = rig.transcript.entries();
     let bills = entries.into_iter().filter_map(|entry| match entry.record {
-        Record::ProviderCall { purpose: CallPurpose::Turn, model: None, attempts, usage, cost } => {
-            Some((attempts, usage, cost))
-        }
+        Record::ProviderCall {
+            purpose: CallPurpose::Turn,
+            provider: None,
+            model: None,
+            attempts,
+            usage,
+            cost,
+        } => Some((attempts, usage, cost)),
         _ => None,
     });
     bills.collect()

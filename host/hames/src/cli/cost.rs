@@ -288,10 +288,12 @@ fn turns(entries: Vec<TranscriptEntry>) -> Vec<TurnReport> {
                 let turn_id = entry.turn_id.map(|id| id.to_string()).unwrap_or_default();
                 turns.push(TurnReport { turn_id, total: Sum::default(), calls: Vec::new() });
             }
-            Record::ProviderCall { purpose, model, attempts, usage, cost } => {
+            Record::ProviderCall { purpose, provider, model, attempts, usage, cost } => {
                 let Some(turn) = turns.last_mut() else { continue };
                 turn.total.add(usage, cost);
                 let model = model.unwrap_or_else(|| own_model.clone());
+                // A provider stands there only where it is not the turn's own.
+                let model = provider.map_or(model.clone(), |provider| format!("{provider}/{model}"));
                 turn.calls.push(CallReport { time_ms: entry.time_ms, purpose, model, attempts, usage, cost });
             }
             _ => {}

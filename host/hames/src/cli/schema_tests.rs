@@ -21,6 +21,7 @@ fn is_listed(kind: &EventKind) {
         | EventKind::ApprovalAnswered { .. }
         | EventKind::ResultShortened { .. }
         | EventKind::Retry { .. }
+        | EventKind::Rerouted { .. }
         | EventKind::Warning { .. }
         | EventKind::CostUpdated { .. }
         | EventKind::Lagged { .. }
@@ -78,6 +79,14 @@ fn kinds() -> Vec<EventKind> {
             kept_bytes: 1,
             handle: text.clone(),
             is_summary: true,
+        },
+        EventKind::Rerouted {
+            from_provider: text.clone(),
+            from_model: text.clone(),
+            provider: text.clone(),
+            model: text.clone(),
+            dialect: DialectKind::Native,
+            reason: text.clone(),
         },
         EventKind::Retry { attempt: 1, wait_ms: 1, cause: text.clone(), discarded_bytes: 0 },
         EventKind::Warning { message: text.clone() },

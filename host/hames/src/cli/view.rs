@@ -74,6 +74,15 @@ impl TurnView {
                 let wait = duration(*wait_ms);
                 self.console.note(&format!("! attempt {attempt} failed, next in {wait}: {cause}{again}"));
             }
+            EventKind::Rerouted { from_provider, from_model, provider, model, reason, .. } => {
+                let name = |text: &str| one_safe_line(text, 100);
+                let (from, to) = (
+                    format!("{}/{}", name(from_provider), name(from_model)),
+                    format!("{}/{}", name(provider), name(model)),
+                );
+                let reason = one_safe_line(reason, MAX_SUMMARY_BYTES);
+                self.console.note(&format!("! {to} is asked in place of {from}: {reason}"));
+            }
             EventKind::ReplyUnreadable { problem } => {
                 let problem = one_safe_line(problem, MAX_SUMMARY_BYTES);
                 self.console.note(&format!("! a call could not be read, the model is told: {problem}"));

@@ -37,6 +37,7 @@ pub fn sample_records() -> Vec<Record> {
         },
         Record::ProviderCall {
             purpose: hames_core::transcript::CallPurpose::Turn,
+            provider: Some("other".to_owned()),
             model: None,
             attempts: 2,
             usage: Usage::default(),
