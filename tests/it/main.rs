@@ -26,6 +26,7 @@ mod program;
 mod prompt;
 mod results;
 mod resume;
+mod routing;
 mod session;
 mod shell;
 mod terminal;

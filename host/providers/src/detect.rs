@@ -61,15 +61,19 @@ pub const KNOWN_PROVIDERS: &[KnownProvider] = &[
         ..usual("openai", "OPENAI_API_KEY", "https://api.openai.com/v1", "gpt-4.1-mini")
     },
     KnownProvider {
+        protocol: Protocol::Anthropic,
+        ..usual("anthropic", "ANTHROPIC_API_KEY", "https://api.anthropic.com/v1", "claude-haiku-4-5")
+    },
+    KnownProvider {
         chat: OPAQUE,
         ..usual("openrouter", "OPENROUTER_API_KEY", "https://openrouter.ai/api/v1", "openai/gpt-4.1-mini")
     },
     KnownProvider {
-        chat: OPAQUE,
+        protocol: Protocol::Gemini,
         ..usual(
             "gemini",
             "GEMINI_API_KEY",
-            "https://generativelanguage.googleapis.com/v1beta/openai",
+            "https://generativelanguage.googleapis.com/v1beta",
             "gemini-2.5-flash",
         )
     },

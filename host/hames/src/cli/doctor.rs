@@ -142,6 +142,17 @@ async fn model(start: &Start) -> Vec<Line> {
         Ok(choice) => {
             let provider = choice.provider.id();
             lines.push(well("model", format!("{} of {provider}: {}", choice.model, choice.reason)));
+            if let Some(origin) = &choice.key_origin {
+                lines.push(well("key", format!("of {provider}: from {origin}")));
+            }
+            for fallback in &choice.fallbacks {
+                let (provider, model) = (fallback.provider.id(), &fallback.model);
+                lines.push(well("model", format!("{model} of {provider} is asked next, where that fails")));
+                if let Some(origin) = &fallback.key_origin {
+                    lines.push(well("key", format!("of {provider}: from {origin}")));
+                }
+            }
+            lines.extend(choice.left_out.iter().map(|left_out| ill("model", left_out.clone())));
             let known = choice.provider.facts(&choice.model);
             lines.push(well("dialect", start.settings.speech.in_words(provider, &choice.model, known)));
         }

@@ -108,11 +108,17 @@ impl Start {
         self.usable_policy()?;
         let (approver, desk) = self.approver();
         let choice = crate::provider::choose(&self.settings).await?;
+        for left_out in &choice.left_out {
+            self.console.warning(left_out, None);
+        }
         let mut builder = self.builder();
         if let Some(summarizer) = crate::provider::choose_summarizer(&self.settings, &choice).await? {
             builder = builder.summarizer(summarizer);
         }
-        let builder = builder.provider(choice.provider, choice.model).approver(approver);
+        builder = builder.provider(choice.provider, choice.model).approver(approver);
+        for fallback in choice.fallbacks {
+            builder = builder.fallback(fallback.provider, fallback.model);
+        }
         let harness = Box::pin(builder.build()).await?;
         self.show_problems(harness.problems());
         if self.settings.paths.bundle_dir.is_none() {

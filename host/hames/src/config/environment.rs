@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::keyring::{Keyring, KeyringError, SystemKeyring};
 
 /// Environment variables and the two folders that the process starts from.
 #[derive(Clone, Default)]
@@ -9,6 +12,16 @@ pub struct Environment {
     vars: BTreeMap<String, String>,
     current_dir: PathBuf,
     executable: Option<PathBuf>,
+    keyring: Option<Arc<dyn Keyring>>,
+}
+
+/// Of an environment that was given none.
+struct NoKeyring;
+
+impl Keyring for NoKeyring {
+    fn read(&self, _service: &str, _account: &str) -> Result<String, KeyringError> {
+        Err(KeyringError::Unreachable { reason: "none was given".to_owned() })
+    }
 }
 
 impl Environment {
@@ -22,6 +35,7 @@ impl Environment {
             // silent: without a current folder (it was deleted) every relative path fails with its own message.
             current_dir: std::env::current_dir().unwrap_or_default(),
             executable: std::env::current_exe().ok(),
+            keyring: Some(Arc::new(SystemKeyring)),
         }
     }
 
@@ -31,7 +45,18 @@ impl Environment {
         current_dir: impl Into<PathBuf>,
     ) -> Self {
         let vars = vars.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        Self { vars, current_dir: current_dir.into(), executable: None }
+        Self { vars, current_dir: current_dir.into(), executable: None, keyring: None }
+    }
+
+    /// The same, with a keyring.
+    #[must_use]
+    pub fn with_keyring(mut self, keyring: Arc<dyn Keyring>) -> Self {
+        self.keyring = Some(keyring);
+        self
+    }
+
+    pub(super) fn keyring(&self) -> &dyn Keyring {
+        self.keyring.as_deref().unwrap_or(&NoKeyring)
     }
 
     /// A variable that is set and not empty.

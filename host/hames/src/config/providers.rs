@@ -44,7 +44,7 @@ pub struct ProviderSettings {
     pub protocol: Option<Protocol>,
     /// The API's base URL; a known name may leave it out.
     pub base_url: Option<String>,
-    /// `env:NAME` or `file:PATH`.
+    /// `env:NAME`, `file:PATH` or `keyring:SERVICE/ACCOUNT`.
     api_key: Option<String>,
     /// The model to ask when nothing else names one.
     pub model: Option<String>,
@@ -62,6 +62,12 @@ impl ProviderSettings {
 }
 
 impl Settings {
+    /// Where the credential of a provider that the user defined is kept, as it is written. Only to be shown once
+    /// [`Settings::provider_key`] has followed it: before, it may be the credential itself.
+    pub(crate) fn provider_key_reference(&self, name: &str) -> Option<&str> {
+        self.providers.get(name)?.api_key.as_deref()
+    }
+
     /// The credential of a provider that the user defined.
     pub fn provider_key(&self, name: &str) -> Result<Option<Secret>, ConfigError> {
         let Some(provider) = self.providers.get(name) else { return Ok(None) };

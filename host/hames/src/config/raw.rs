@@ -51,6 +51,7 @@ pub(super) struct RawConfig {
     pub(super) dialect_fallback: Option<bool>,
     pub(super) models: BTreeMap<String, ModelSettings>,
     pub(super) providers: BTreeMap<String, RawProvider>,
+    pub(super) routes: super::routes::Routes,
     pub(super) limits: RawLimits,
     pub(super) plugins: RawPlugins,
     pub(super) summarizer: RawSummarizer,

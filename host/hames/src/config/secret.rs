@@ -1,4 +1,5 @@
-//! Where a credential is kept: `env:NAME` or `file:PATH`. The value itself never stands in a configuration file.
+//! Where a credential is kept: `env:NAME`, `file:PATH` or `keyring:SERVICE/ACCOUNT`. The value itself never stands in a
+//! configuration file.
 
 use std::fmt;
 use std::path::Path;
@@ -44,9 +45,25 @@ pub(super) fn resolve(
         let text = std::fs::read_to_string(&path).map_err(|source| ConfigError::Read { path, source })?;
         return Ok(Secret(text.trim().to_owned()));
     }
+    if let Some(name) = reference.strip_prefix("keyring:") {
+        let Some((service, account)) = name.split_once('/').filter(|(service, account)| {
+            let is_name = |part: &str| !part.is_empty() && !part.contains(char::is_control);
+            is_name(service) && is_name(account)
+        }) else {
+            return Err(value_error(
+                "a key in the keyring is written as `keyring:SERVICE/ACCOUNT`".to_owned(),
+                "name both, as in `keyring:hames/openai`".to_owned(),
+            ));
+        };
+        return environment.keyring().read(service, account).map(Secret).map_err(|error| {
+            let hint = error.hint(service, account);
+            value_error(format!("`{reference}`: {error}"), hint)
+        });
+    }
     // The text may be the credential itself: it is not repeated here.
     Err(value_error(
-        "a credential is written as `env:NAME` or `file:PATH`, never as itself".to_owned(),
-        "move it into an environment variable or a file that only you can read".to_owned(),
+        "a credential is written as `env:NAME`, `file:PATH` or `keyring:SERVICE/ACCOUNT`, never as itself"
+            .to_owned(),
+        "move it into an environment variable, a file that only you can read, or the keyring".to_owned(),
     ))
 }

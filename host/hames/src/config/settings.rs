@@ -14,6 +14,7 @@ use super::models::{DialectSetting, SpeechSettings};
 use super::prompt::PromptSettings;
 use super::providers::{ProviderSettings, RawProvider};
 use super::raw::{ApproveMode, PluginLimits, RawConfig};
+use super::routes::Routes;
 use super::summarizer::{ResultSettings, SummarizerSettings};
 use super::tools::NativeToolSettings;
 use super::workspace::{self, WorkspaceConfig};
@@ -123,6 +124,8 @@ pub struct Settings {
     pub base_url: Option<Sourced<String>>,
     /// Providers that the user defined.
     pub providers: BTreeMap<String, ProviderSettings>,
+    /// Names for lists of models.
+    pub routes: Routes,
     /// How models are spoken to.
     pub speech: SpeechSettings,
     /// Limits of a turn.
@@ -222,6 +225,7 @@ impl Settings {
                 .into_iter()
                 .map(|(name, raw)| (name, ProviderSettings::new(raw, &user_file)))
                 .collect(),
+            routes: user.routes,
             speech,
             limits,
             limit_origins,

@@ -113,6 +113,70 @@ fn a_wrong_protocol_is_answered_with_the_nearest() {
 }
 
 #[test]
+fn routes_are_lists_of_provider_and_model() {
+    let home = Home::new();
+    home.write("config/hames.toml", "[routes]\ncoding = [\"a/b/c\", \"d/e\"]\n");
+    let routes = home.load(&[], &Overrides::default()).unwrap().routes;
+    let entry = |provider: &str, model: &str| RouteEntry { provider: provider.into(), model: model.into() };
+    assert_eq!(routes.get("coding"), Some(&[entry("a", "b/c"), entry("d", "e")][..]));
+    for (wrong, said) in [
+        ("chat = [\"gpt-5\"]", "route `chat`: `gpt-5` is not written as `PROVIDER/MODEL`"),
+        ("chat = [\"hint:coding/x\"]", "route `chat`: `hint:coding/x` is not written as"),
+        ("chat = []", "route `chat` needs 1 to 32 models, and has 0"),
+        ("\"a b\" = [\"a/b\"]", "the name of a route has letters"),
+    ] {
+        home.write("config/hames.toml", &format!("[routes]\n{wrong}\n"));
+        let (message, _) = home.error();
+        assert!(message.starts_with("~/config/hames.toml:1:1: ") && message.contains(said), "{message}");
+    }
+}
+
+struct FakeKeyring;
+
+impl Keyring for FakeKeyring {
+    fn read(&self, service: &str, account: &str) -> Result<String, KeyringError> {
+        if (service, account) == ("hames", "mine/two") {
+            Ok("sk-1".to_owned())
+        } else {
+            Err(KeyringError::NoEntry)
+        }
+    }
+}
+
+#[test]
+fn a_key_may_be_in_the_keyring() {
+    let home = Home::new();
+    let key = |reference: &str, has_keyring: bool| {
+        home.write("config/hames.toml", &format!("[providers.mine]\napi_key = \"{reference}\"\n"));
+        let mut environment = home.environment(&[]);
+        if has_keyring {
+            environment = environment.with_keyring(std::sync::Arc::new(FakeKeyring));
+        }
+        let settings = Settings::load(&environment, &Overrides::default()).unwrap();
+        settings.provider_key("mine").map(|key| key.map(|key| key.expose().to_owned())).map_err(|error| {
+            let message = error.to_string().replace(&home.dir.path().display().to_string(), "~");
+            format!("{message} | {}", error.hint().unwrap())
+        })
+    };
+    assert_eq!(key("keyring:hames/mine/two", true), Ok(Some("sk-1".to_owned())));
+    let missing = key("keyring:hames/other", true).unwrap_err();
+    assert!(
+        missing.starts_with(
+            "[providers.mine] api_key in ~/config/hames.toml: `keyring:hames/other`: the keyring has no"
+        ) && missing.contains("secret-tool store --label=hames service hames username other"),
+        "{missing}"
+    );
+    assert!(
+        key("keyring:hames/mine", false).unwrap_err().contains("cannot be reached: none was given | start")
+    );
+    for half in ["keyring:", "keyring:hames", "keyring:/a", "keyring:a/"] {
+        assert!(key(half, true).unwrap_err().contains("`keyring:SERVICE/ACCOUNT`"), "{half}");
+    }
+    let plain = key("sk-marker-1", true).unwrap_err();
+    assert!(!plain.contains("sk-marker-1") && plain.contains("never as itself"), "{plain}");
+}
+
+#[test]
 fn limits_of_plugins_are_laid_over_each_other() {
     let home = Home::new();
     home.write(
@@ -151,6 +215,7 @@ fn a_workspace_only_chooses_and_narrows() {
         ("approve = \"always\"", "~/work/hames.toml:1:1: `approve` may"),
         ("[providers.x]\nbase_url = \"http://evil\"", "~/work/hames.toml:1:2: `providers` may"),
         ("providers.x.base_url = \"http://evil\"", "~/work/hames.toml:1:1: `providers` may"),
+        ("[routes]\nchat = [\"a/b\"]", "~/work/hames.toml:1:2: `routes` may"),
         ("[plugins]\ndirs = [\".\"]", "~/work/hames.toml:2:1: `plugins.dirs` may"),
         ("[plugins.files.config]\na = 1", "~/work/hames.toml:1:10: `plugins.files` may"),
         ("[limits.plugin]\nwall_ms = 1", "~/work/hames.toml:1:9: `limits.plugin` may"),

@@ -35,6 +35,7 @@ const AUTHORITY: &[&str] = &[
     "notation",
     "dialect_fallback",
     "providers",
+    "routes",
     "models",
     "engine",
     "summarizer",

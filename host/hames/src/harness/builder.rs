@@ -16,13 +16,14 @@ use hames_core::types::{ContextLimits, DialectChoice, Notation, TurnLimits};
 use hames_wasm::{EngineOptions, LoadOptions, PluginSource, Sandbox, SandboxOptions, Workspace};
 
 use super::hooks::Hooks;
+use super::models::Models;
 use super::plugins::{self, LoadedPlugin, Loader, PluginProblem};
 use super::prompt::{self, Additions};
 use super::recall::Recall;
 use super::summarizer::Summaries;
 use super::{Harness, Inner, state, unmatched};
 use crate::clock::SystemClock;
-use crate::config::{Environment, PluginSettings, Policy, Settings, SpeechSettings};
+use crate::config::{Environment, PluginSettings, Policy, Settings};
 use crate::error::HarnessError;
 use crate::session::{DEFAULT_MAX_SESSION_BYTES, SessionStore};
 use crate::shell::Shell;
@@ -33,11 +34,8 @@ const SYSTEM_PROMPT: &str = include_str!("prompts/system.md");
 /// Collects the parts of a harness. Only the provider has no default.
 pub struct HarnessBuilder {
     workspace: PathBuf,
-    provider: Option<(Arc<dyn Provider>, String)>,
+    models: Models,
     max_output_tokens: Option<u32>,
-    dialect: Option<DialectChoice>,
-    notation: Option<Notation>,
-    speech: SpeechSettings,
     system_prompt: String,
     pub(super) policy: Policy,
     approver: Arc<dyn Approver>,
@@ -66,11 +64,8 @@ impl HarnessBuilder {
     pub(super) fn new() -> Self {
         Self {
             workspace: PathBuf::from("."),
-            provider: None,
+            models: Models::default(),
             max_output_tokens: None,
-            dialect: None,
-            notation: None,
-            speech: SpeechSettings::default(),
             system_prompt: SYSTEM_PROMPT.to_owned(),
             policy: Policy::built_in(),
             approver: Arc::new(NoApprover),
@@ -101,7 +96,7 @@ impl HarnessBuilder {
     pub fn settings(mut self, settings: &Settings) -> Self {
         let paths = &settings.paths;
         self.workspace = settings.workspace.clone();
-        self.speech = settings.speech.clone();
+        self.models.speech = settings.speech.clone();
         self.limits = settings.limits;
         self.state_dir = Some(paths.state_dir.clone());
         self.cache_dir = Some(paths.cache_dir.join("components"));
@@ -136,7 +131,14 @@ impl HarnessBuilder {
     /// The model API and the model to ask.
     #[must_use]
     pub fn provider(mut self, provider: Arc<dyn Provider>, model: impl Into<String>) -> Self {
-        self.provider = Some((provider, model.into()));
+        self.models.first = Some((provider, model.into()));
+        self
+    }
+
+    /// Who is asked when the provider fails for good, and after whom was added before. Default: nobody.
+    #[must_use]
+    pub fn fallback(mut self, provider: Arc<dyn Provider>, model: impl Into<String>) -> Self {
+        self.models.fallbacks.push((provider, model.into()));
         self
     }
 
@@ -150,14 +152,14 @@ impl HarnessBuilder {
     /// How calls are written. Default: as the settings and what is known about the model say.
     #[must_use]
     pub fn dialect(mut self, dialect: DialectChoice) -> Self {
-        self.dialect = Some(dialect);
+        self.models.dialect = Some(dialect);
         self
     }
 
     /// The notation of the `xml` dialect. Default: the model's own.
     #[must_use]
     pub fn notation(mut self, notation: Notation) -> Self {
-        self.notation = Some(notation);
+        self.models.notation = Some(notation);
         self
     }
 
@@ -248,17 +250,11 @@ impl HarnessBuilder {
 
     /// Loads the plugins and wires everything.
     pub async fn build(self) -> Result<Harness, HarnessError> {
-        let (provider, model) = self.provider.clone().ok_or(HarnessError::NoProvider)?;
+        let (provider, model) = self.models.first.clone().ok_or(HarnessError::NoProvider)?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let Toolbox { registry, gate, results, plugins, problems } = self.toolbox().await?;
-        let dialect = self.dialect.or(self.speech.dialect(provider.id()).map(|chosen| chosen.value.into()));
-        let notation = self.notation.or(self.speech.notation(provider.id()).map(|chosen| chosen.value));
-        let facts = self.speech.facts(&model, provider.facts(&model));
         let mut parts = EngineParts::new(provider, model, gate, Arc::clone(&clock));
-        parts.facts = Some(facts);
-        parts.dialect = dialect.unwrap_or_default();
-        parts.notation = notation;
-        parts.parses_tagged_text = self.speech.parses_tagged_text;
+        self.models.put_into(&mut parts);
         parts.spend = Some(state::spend(self.state_dir.as_deref()));
         parts.max_output_tokens = self.max_output_tokens;
         parts.system_prompt = Some(prompt::assemble(&self.system_prompt, results.is_some(), &self.additions));

@@ -6,6 +6,7 @@
 mod builder;
 mod hooks;
 mod memory;
+mod models;
 pub mod plugins;
 mod prompt;
 mod recall;

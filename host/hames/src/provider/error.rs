@@ -56,6 +56,40 @@ pub enum ProviderChoiceError {
         /// The provider.
         name: String,
     },
+    /// No such route.
+    #[error("no route is named `{name}`")]
+    UnknownRoute {
+        /// The name.
+        name: String,
+        /// The nearest one.
+        nearest: Option<String>,
+        /// Those that there are.
+        known: String,
+    },
+    /// None of its candidates can be asked.
+    #[error("nobody of route `{name}` can be asked{}", listed(left_out))]
+    NobodyInRoute {
+        /// The route.
+        name: String,
+        /// Each candidate with the reason.
+        left_out: Vec<String>,
+    },
+    /// A route and one address.
+    #[error("route `{name}` has addresses of its own, and {origin} sets one for all")]
+    RouteWithAddress {
+        /// The route.
+        name: String,
+        /// Who sets the address.
+        origin: String,
+    },
+    /// A route and one provider.
+    #[error("route `{name}` names its own providers, and --provider names `{provider}`")]
+    RouteWithProvider {
+        /// The route.
+        name: String,
+        /// The provider.
+        provider: String,
+    },
     /// A setting is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -73,6 +107,10 @@ pub enum ProviderChoiceError {
     /// The recording is wrong.
     #[error(transparent)]
     Recording(#[from] ProviderFileError),
+}
+
+fn listed(left_out: &[String]) -> String {
+    left_out.iter().map(|line| format!("\n  {line}")).collect()
 }
 
 impl ProviderChoiceError {
@@ -100,6 +138,19 @@ impl ProviderChoiceError {
             )),
             Self::NoBaseUrl { name } => Some(format!("set `base_url` under [providers.{name}] in hames.toml")),
             Self::NoModel { name } => Some(format!("add `--model {name}/MODEL`, or set `model` in hames.toml")),
+            Self::UnknownRoute { nearest: Some(name), .. } => Some(format!("did you mean `hint:{name}`?")),
+            Self::UnknownRoute { name, known, .. } => {
+                let known = if known.is_empty() { String::new() } else { format!(" (there are: {known})") };
+                Some(format!("add `{name} = [\"PROVIDER/MODEL\"]` under [routes] in hames.toml{known}"))
+            }
+            Self::NobodyInRoute { left_out, .. } if left_out.is_empty() => {
+                Some("start Ollama, llama.cpp, LM Studio or vLLM on its usual port".to_owned())
+            }
+            Self::NobodyInRoute { .. } => Some("set one of these keys, or name other models in the route".to_owned()),
+            Self::RouteWithAddress { .. } => {
+                Some("leave it out, or name a model of your own in place of the route".to_owned())
+            }
+            Self::RouteWithProvider { .. } => Some("leave one of the two out".to_owned()),
             Self::Config(error) => error.hint(),
             Self::ReadRecording { .. } => Some("`recorded:` is followed by the path of a file".to_owned()),
             Self::Endpoint(_) | Self::Recording(_) => None,

@@ -1,4 +1,4 @@
-//! Which model is asked: flag, configuration, then keys in the environment, then a local server, else an error that says
+//! Which model is asked: flag, configuration, a route, then keys in the environment, then a local server, else an error that says
 //! exactly what to set.
 //!
 //! Turns [`Settings`] into a provider of `hames-providers`. Nothing is contacted unless nothing at all was chosen.
@@ -6,6 +6,7 @@
 mod address;
 mod error;
 mod named;
+mod route;
 mod summarizer;
 
 use std::sync::Arc;
@@ -18,9 +19,10 @@ use hames_providers::{Protocol, ProviderConfigError};
 
 pub use error::ProviderChoiceError;
 use named::named;
+use route::by_route;
 pub use summarizer::choose_summarizer;
 
-use crate::config::Settings;
+use crate::config::{HINT, Settings};
 
 /// A provider that was chosen.
 pub struct ProviderChoice {
@@ -30,7 +32,32 @@ pub struct ProviderChoice {
     pub model: String,
     /// Why this one, for `hames doctor`.
     pub reason: String,
+    /// Where its key comes from, if it has one.
+    pub key_origin: Option<String>,
+    /// Who is asked when it fails, in this order.
+    pub fallbacks: Vec<Fallback>,
+    /// Candidates of the route that cannot be asked, and why.
+    pub left_out: Vec<String>,
 }
+
+/// Who is asked in another's place.
+pub struct Fallback {
+    /// The provider.
+    pub provider: Arc<dyn Provider>,
+    /// The model to ask.
+    pub model: String,
+    /// Where its key comes from, if it has one.
+    pub key_origin: Option<String>,
+}
+
+impl ProviderChoice {
+    fn one(provider: Arc<dyn Provider>, model: String, reason: String) -> Self {
+        Self { provider, model, reason, key_origin: None, fallbacks: Vec::new(), left_out: Vec::new() }
+    }
+}
+
+/// The route that is taken when nothing is named.
+const DEFAULT_ROUTE: &str = "chat";
 
 /// Names that need no definition.
 pub(crate) fn known_names() -> impl Iterator<Item = &'static str> {
@@ -44,6 +71,11 @@ fn all_names() -> Vec<&'static str> {
 
 /// Chooses. Local ports are only asked when nothing else was said.
 pub async fn choose(settings: &Settings) -> Result<ProviderChoice, ProviderChoiceError> {
+    if let Some(model) = &settings.model
+        && let Some(name) = model.value.strip_prefix(HINT)
+    {
+        return by_route(settings, name, format!("route `{name}` from {}", model.origin)).await;
+    }
     if let Some(provider) = &settings.provider {
         let reason = format!("provider from {}", provider.origin);
         if let Some(path) = provider.value.strip_prefix("recorded:") {
@@ -65,6 +97,9 @@ pub async fn choose(settings: &Settings) -> Result<ProviderChoice, ProviderChoic
         let url = base_url.value.clone();
         let options = ProviderOptions::new(Protocol::OpenAiChat, "openai-compatible", url);
         return Ok(chosen(options, model, format!("base URL from {}", base_url.origin))?);
+    }
+    if model.is_none() && settings.routes.get(DEFAULT_ROUTE).is_some() {
+        return by_route(settings, DEFAULT_ROUTE, format!("`{DEFAULT_ROUTE}` in [routes]")).await;
     }
     for known in KNOWN_PROVIDERS {
         // A key alone is not enough for one whose address is the customer's own.
@@ -100,7 +135,7 @@ fn recorded(settings: &Settings, path: &str, reason: String) -> Result<ProviderC
         .map_err(|source| ProviderChoiceError::ReadRecording { path: path.clone(), source })?;
     let file = ProviderFile::parse(&text, &path.display().to_string())?;
     let model = settings.model.as_ref().map_or_else(|| "recorded".to_owned(), |model| model.value.clone());
-    Ok(ProviderChoice { provider: Arc::new(Recorded::new(file)), model, reason })
+    Ok(ProviderChoice::one(Arc::new(Recorded::new(file)), model, reason))
 }
 
 fn chosen(
@@ -108,7 +143,7 @@ fn chosen(
     model: String,
     reason: String,
 ) -> Result<ProviderChoice, ProviderConfigError> {
-    Ok(ProviderChoice { provider: connect(options)?, model, reason })
+    Ok(ProviderChoice::one(connect(options)?, model, reason))
 }
 
 #[cfg(test)]

@@ -47,7 +47,13 @@ pub(super) async fn named(
     if options.base_url.is_empty() {
         return Err(ProviderChoiceError::NoBaseUrl { name: name.to_owned() });
     }
-    options.api_key = key(settings, name, known, &options.base_url)?;
+    let key_origin = match key(settings, name, known, &options.base_url)? {
+        Some((key, origin)) => {
+            options.api_key = Some(key);
+            Some(origin)
+        }
+        None => None,
+    };
     let model = match model.or_else(|| defined.and_then(|defined| defined.model.clone())) {
         Some(model) => Some(model),
         None => match (known, local) {
@@ -63,28 +69,32 @@ pub(super) async fn named(
         },
     };
     let model = model.ok_or_else(|| ProviderChoiceError::NoModel { name: name.to_owned() })?;
-    Ok(chosen(options, model, reason)?)
+    Ok(ProviderChoice { key_origin, ..chosen(options, model, reason)? })
 }
 
+/// The key and where it comes from.
 fn key(
     settings: &Settings,
     name: &str,
     known: Option<&'static KnownProvider>,
     base_url: &str,
-) -> Result<Option<ApiKey>, ProviderChoiceError> {
+) -> Result<Option<(ApiKey, String)>, ProviderChoiceError> {
     if let Some(key) = settings.provider_key(name)? {
         // Fails closed: whoever wrote `http://` for a public address did not mean to publish the key.
         if !is_https(base_url) && !is_private(base_url) {
             let base_url = base_url.to_owned();
             return Err(ProviderChoiceError::KeyInClear { name: name.to_owned(), base_url });
         }
-        return Ok(Some(ApiKey::new(key.expose())));
+        let reference = settings.provider_key_reference(name).unwrap_or_default();
+        return Ok(Some((ApiKey::new(key.expose()), format!("{reference} ([providers.{name}] api_key)"))));
     }
     let Some(known) = known else { return Ok(None) };
     let in_environment = settings.environment().var(known.key_variable);
     match in_environment {
         // A key found by itself is not sent in the clear over a network.
-        Some(key) if is_https(base_url) || is_this_machine(base_url) => Ok(Some(ApiKey::new(key))),
+        Some(key) if is_https(base_url) || is_this_machine(base_url) => {
+            Ok(Some((ApiKey::new(key), known.key_variable.to_owned())))
+        }
         None if known.base_url.is_none_or(|own| own == base_url) => {
             Err(ProviderChoiceError::NoKey { name: name.to_owned(), variable: known.key_variable })
         }
