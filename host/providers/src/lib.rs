@@ -9,6 +9,7 @@
 #![deny(missing_docs)]
 
 pub mod anthropic;
+pub mod catalogue;
 pub mod connect;
 pub mod detect;
 pub mod gemini;

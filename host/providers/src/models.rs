@@ -42,6 +42,11 @@ impl ModelTable {
         Self { families: table.families }
     }
 
+    /// How the names of all families begin.
+    pub(crate) fn prefixes(&self) -> impl Iterator<Item = &str> {
+        self.families.iter().map(|family| family.prefix.as_str())
+    }
+
     /// The window of the family.
     pub(crate) fn context_tokens(&self, model: &str) -> Option<u64> {
         self.longest(model, |family| family.context_tokens)

@@ -48,6 +48,14 @@ impl RateTable {
         Self { pages: table.pages }
     }
 
+    /// How the names of all families begin that have a price at the host of `base_url`.
+    pub(crate) fn families_at(&self, base_url: &str) -> impl Iterator<Item = &str> {
+        let host = Url::parse(base_url).ok().and_then(|url| url.host_str().map(str::to_owned));
+        let pages =
+            self.pages.iter().filter(move |page| host.as_ref().is_some_and(|host| page.hosts.contains(host)));
+        pages.flat_map(|page| page.families.iter().map(|family| family.prefix.as_str()))
+    }
+
     /// What a model costs at the host of `base_url`: the family with the longest prefix that ends where a part of the
     /// name ends.
     pub(crate) fn rate(&self, base_url: &str, model: &str) -> Option<Rate> {

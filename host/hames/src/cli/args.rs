@@ -33,7 +33,7 @@ pub(super) struct Shared {
     /// The provider: a known one, one of hames.toml, or recorded:FILE
     #[arg(long, global = true, value_name = "NAME")]
     provider: Option<String>,
-    /// The model, alone or as PROVIDER/MODEL
+    /// The model, alone or as PROVIDER/MODEL, or a route as hint:NAME
     #[arg(long, global = true, value_name = "MODEL")]
     model: Option<String>,
     /// The base URL of an OpenAI-compatible API
@@ -84,6 +84,9 @@ pub(super) enum Command {
     /// See and correct what is remembered across sessions
     #[command(subcommand)]
     Memory(MemoryCommand),
+    /// See which models could be asked, and try whether they answer
+    #[command(subcommand)]
+    Models(ModelsCommand),
     /// Look at sessions on disk
     #[command(subcommand)]
     Session(SessionCommand),
@@ -188,6 +191,17 @@ pub(super) enum MemoryCommand {
     Forget {
         /// Its id
         id: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ModelsCommand {
+    /// List providers, routes, local servers and known models
+    List,
+    /// Send one tiny request to the model, or to each one of a route
+    Test {
+        /// PROVIDER/MODEL or hint:NAME [default: what a turn would ask]
+        model: Option<String>,
     },
 }
 

@@ -17,6 +17,7 @@ mod drive;
 mod interrupt;
 mod keyboard;
 mod memory;
+mod models;
 mod plugin;
 mod policy;
 mod run;
@@ -82,6 +83,7 @@ async fn dispatch(cli: &Cli, environment: &Environment, console: &Console) -> Re
         Command::Plugin(command) => Box::pin(plugin::plugin(&start()?, command, &interrupts)).await,
         Command::Policy(command) => Box::pin(policy::policy(&start()?, command)).await,
         Command::Memory(command) => Box::pin(memory::memory(&start()?, command)).await,
+        Command::Models(command) => Box::pin(models::models(&start()?, command)).await,
         Command::Session(command) => session::session(&start()?, command),
         Command::Cost(args) => cost::cost(&start()?, args),
         Command::Debug(DebugCommand::Parse(args)) => {
