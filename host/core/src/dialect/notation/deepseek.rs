@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::calls;
 use super::cursor::{Cursor, Step, broken, settle};
 use super::invoke::{self, Marks};
-use super::{At, Context, Item, NotationParser, Opener, Read, section};
+use super::{At, Context, Ends, Item, NotationParser, Opener, Read, section};
 use crate::types::ToolSpec;
 
 pub(super) struct DeepSeek;
@@ -81,6 +81,10 @@ impl NotationParser for DeepSeek {
 
     fn read(&self, text: &str, context: &Context<'_>) -> Read {
         settle(read(text, context), context)
+    }
+
+    fn ends(&self) -> Ends {
+        Ends::Value { quotes: b"\"" }
     }
 
     fn render(&self, name: &str, arguments: &Value, _tool: Option<&ToolSpec>) -> String {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::calls::{self, known};
 use super::cursor::{Cursor, Halt, Step, broken, settle};
-use super::{At, Context, Item, NotationParser, Opener, Read, json_call, literal, pythonic};
+use super::{At, Context, Ends, Item, NotationParser, Opener, Read, json_call, literal, pythonic};
 use crate::types::ToolSpec;
 
 pub(super) struct Llama3Json;
@@ -28,6 +28,10 @@ impl NotationParser for Llama3Json {
 
     fn read(&self, text: &str, context: &Context<'_>) -> Read {
         settle(read(text, context), context)
+    }
+
+    fn ends(&self) -> Ends {
+        Ends::Value { quotes: b"\"" }
     }
 
     fn render(&self, name: &str, arguments: &Value, _tool: Option<&ToolSpec>) -> String {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::calls;
 use super::cursor::{Cursor, Halt, Step, broken, settle};
-use super::{At, Context, Item, NotationParser, Opener, Read};
+use super::{At, Context, Ends, Item, NotationParser, Opener, Read};
 use crate::types::ToolSpec;
 
 pub(super) struct Mistral;
@@ -24,6 +24,10 @@ impl NotationParser for Mistral {
 
     fn read(&self, text: &str, context: &Context<'_>) -> Read {
         settle(read(text, context), context)
+    }
+
+    fn ends(&self) -> Ends {
+        Ends::Value { quotes: b"\"" }
     }
 
     fn render(&self, name: &str, arguments: &Value, _tool: Option<&ToolSpec>) -> String {

@@ -147,6 +147,8 @@ pub(super) enum Ends {
     Byte,
     /// A closing tag of a block or a call, where the block begins with a tag.
     Tag,
+    /// The last bracket of a value whose strings stand in one of `quotes`, and what follows it.
+    Value { quotes: &'static [u8] },
 }
 
 /// One notation.

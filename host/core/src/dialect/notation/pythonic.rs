@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::calls::{self, known};
 use super::cursor::{Cursor, Halt, Step, broken, settle};
 use super::literal;
-use super::{At, Context, Item, NotationParser, Opener, Read};
+use super::{At, Context, Ends, Item, NotationParser, Opener, Read};
 use crate::types::ToolSpec;
 
 pub(super) struct Pythonic;
@@ -31,6 +31,10 @@ impl NotationParser for Pythonic {
 
     fn read(&self, text: &str, context: &Context<'_>) -> Read {
         settle(read(text, context), context)
+    }
+
+    fn ends(&self) -> Ends {
+        Ends::Value { quotes: b"\"'" }
     }
 
     fn render(&self, name: &str, arguments: &Value, _tool: Option<&ToolSpec>) -> String {

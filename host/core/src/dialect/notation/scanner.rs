@@ -14,6 +14,7 @@ use super::{At, FoundCall, NotationParser, Opener, ParseOptions};
 use crate::dialect::{Parsed, Piece, ReplyParser, Tools};
 use crate::provider::{RawCall, StopReason};
 
+mod balance;
 mod blocks;
 mod bodies;
 mod lines;
@@ -26,9 +27,9 @@ mod tests;
 const SMALL_WAIT_BYTES: usize = 64;
 
 /// Without anything that may be an end, what is waited on is looked at again when it is so many times as long. Where the
-/// end is a tag that is known when it comes, there is less need to look.
+/// end is known when it comes (a tag, the last bracket of a value), there is less need to look.
 const GROWTH: usize = 2;
-const GROWTH_TO_TAG: usize = 4;
+const GROWTH_TO_END: usize = 4;
 
 /// Bytes of looking again that each new byte pays for.
 const CREDIT_PER_BYTE: usize = 4;
@@ -99,6 +100,7 @@ pub(super) struct Scanner {
     /// Bytes of the block at `at` that were not enough.
     tried: usize,
     waits: Option<(usize, usize)>,
+    balance: balance::Balance,
     credit: usize,
     stop: Option<StopReason>,
     /// Bytes looked at, for the tests: the work grows linearly with the text.
@@ -132,6 +134,7 @@ impl Scanner {
             data_end: None,
             tried: 0,
             waits: None,
+            balance: balance::Balance::default(),
             credit: 0,
             stop: None,
             work: 0,
@@ -178,7 +181,7 @@ impl Scanner {
         self.credit += CREDIT_PER_BYTE * chunk.len();
         let Some((from, looked_at)) = self.waits else { return true };
         let len = self.text.len() - from;
-        let growth = if self.ends_with_tag() { GROWTH_TO_TAG } else { GROWTH };
+        let growth = if self.ends_clearly() { GROWTH_TO_END } else { GROWTH };
         if len <= SMALL_WAIT_BYTES || len >= growth * looked_at {
             return true;
         }

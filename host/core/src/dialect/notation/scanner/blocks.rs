@@ -105,12 +105,22 @@ impl Scanner {
     }
 
     /// Whether a block is waited on that usually ends with a tag.
-    pub(super) fn ends_with_tag(&self) -> bool {
+    fn ends_with_tag(&self) -> bool {
         self.tried > 0 && self.is_tagged()
     }
 
+    /// Whether a block is waited on whose end is known when it comes.
+    pub(super) fn ends_clearly(&self) -> bool {
+        self.ends_with_tag() || (self.tried > 0 && self.balance.is_open(self.at))
+    }
+
     /// Whether what is waited on may end with this chunk, the last one of the text.
-    pub(super) fn may_end(&self, chunk: &str) -> bool {
+    pub(super) fn may_end(&mut self, chunk: &str) -> bool {
+        if let Ends::Value { quotes } = self.notation.ends()
+            && self.tried > 0
+        {
+            return self.balance.may_end(self.text.as_bytes(), self.at, quotes);
+        }
         // Outside of a block it is a line, a run of backticks or a value that is waited on.
         if !self.ends_with_tag() {
             let bytes = chunk.as_bytes();
