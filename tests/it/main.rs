@@ -14,6 +14,7 @@ mod cli;
 mod config;
 mod cost;
 mod ctrl_c;
+mod failures;
 #[path = "../../host/wasm/tests/sandbox/guest.rs"]
 #[expect(dead_code, reason = "what only the tests of the sandbox use")]
 mod guest;
