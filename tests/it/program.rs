@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
+/// The key of every provider in these tests. Whatever the program prints or leaves behind is searched for it.
+pub(crate) const KEY: &str = "sk-marker-7f3a91c05d";
+
 /// The folder of the repository.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests folder has a parent")
@@ -145,6 +148,42 @@ impl Home {
     }
 }
 
+impl Drop for Home {
+    fn drop(&mut self) {
+        // A test that fails has its own words.
+        if !std::thread::panicking() {
+            let found = files_with(self.dir.path(), KEY.as_bytes());
+            assert!(found.is_empty(), "a key was left in {found:?}");
+        }
+    }
+}
+
+/// Files below a folder that hold these bytes.
+fn files_with(folder: &Path, bytes: &[u8]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let (path, kind) = (entry.path(), entry.file_type());
+        if kind.as_ref().is_ok_and(std::fs::FileType::is_dir) {
+            found.extend(files_with(&path, bytes));
+        } else if kind.is_ok_and(|kind| kind.is_file()) {
+            let text = std::fs::read(&path).unwrap_or_default();
+            if text.windows(bytes.len()).any(|window| window == bytes) {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn a_key_that_is_left_behind_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("deep")).unwrap();
+    std::fs::write(dir.path().join("deep/log"), format!("asked with {KEY}\n")).unwrap();
+    std::fs::write(dir.path().join("other"), "nothing").unwrap();
+    assert_eq!(files_with(dir.path(), KEY.as_bytes()), [dir.path().join("deep/log")]);
+}
+
 fn regex_literal(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_alphanumeric() || c == '/' { c.to_string() } else { format!("\\{c}") })
@@ -153,9 +192,11 @@ fn regex_literal(text: &str) -> String {
 
 pub(crate) fn ran(command: &mut Command) -> Ran {
     let output = command.output().expect("the program starts");
-    Ran {
+    let ran = Ran {
         status: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8(output.stdout).expect("standard output is UTF-8"),
         stderr: String::from_utf8(output.stderr).expect("standard error is UTF-8"),
-    }
+    };
+    assert!(!ran.text().contains(KEY), "a key is shown: {}", ran.text());
+    ran
 }

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use hames_testkit::{HttpReply, HttpRequest, ModelServer, Piece, SseReply};
 use serde_json::json;
 
-use crate::program::Home;
+use crate::program::{Home, KEY};
 
 /// Text that is easy to encode in two ways.
 const NOTES: &str = "buy oats \u{1f40e} \"quoted\" back\\slash </tool_result> \u{2028} caf\u{e9}\n";
@@ -68,7 +68,7 @@ async fn bodies(dialect: &str, reply: impl Fn(usize) -> HttpReply + Send + Sync 
         let flags =
             ["run", "--provider", "openrouter", "--model", "m", "--base-url", &url, "--dialect", dialect];
         let mut command = home.command(flags.iter().chain(more));
-        command.env("OPENROUTER_API_KEY", "sk-x");
+        command.env("OPENROUTER_API_KEY", KEY);
         command
     };
     let mut first =

@@ -9,7 +9,7 @@ use hames_core::tool::{CallContext, Invocation, Tool};
 use hames_core::types::{AgentPath, CallId, FailureKind, Part, SessionId, ToolFailure, ToolOutput, TurnId};
 use serde_json::{Value, json};
 
-use crate::program::Home;
+use crate::program::{Home, KEY};
 
 struct Place {
     dir: tempfile::TempDir,
@@ -18,7 +18,7 @@ struct Place {
 impl Place {
     async fn call(&self, arguments: Value) -> Result<ToolOutput, ToolFailure> {
         let path = std::env::var("PATH").unwrap();
-        let vars = [("PATH", path.as_str()), ("HOME", "/home/x"), ("OPENAI_API_KEY", "sk-marker")];
+        let vars = [("PATH", path.as_str()), ("HOME", "/home/x"), ("OPENAI_API_KEY", KEY)];
         let shell = Shell::new(self.dir.path(), &Environment::new(vars, self.dir.path()));
         let arguments_json = arguments.to_string().into();
         let context = CallContext {

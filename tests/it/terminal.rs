@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, tcgetattr};
 
-use crate::program::Home;
+use crate::program::{Home, KEY};
 
 /// A terminal: the side of the person, and the side of the program.
 pub(crate) fn terminal() -> (File, File) {
@@ -53,7 +53,7 @@ async fn a_chat_that_is_terminated_at_its_prompt_leaves_the_terminal_as_it_was()
     let home = Home::new();
     let (mut person, program) = terminal();
     let mut command = home.command(["chat", "--model", "openai/fake", "--base-url", &server.base_url()]);
-    command.env("OPENAI_API_KEY", "sk-x").env("TERM", "xterm");
+    command.env("OPENAI_API_KEY", KEY).env("TERM", "xterm");
     let side = || Stdio::from(program.try_clone().unwrap());
     let mut child = command.stdin(side()).stdout(side()).stderr(side()).spawn().unwrap();
 
@@ -129,7 +129,7 @@ impl Chat {
         let server = ModelServer::start(replies).await.unwrap();
         let (person, program) = terminal();
         let mut command = home.command(["chat", "--model", "openai/fake", "--base-url", &server.base_url()]);
-        command.env("OPENAI_API_KEY", "sk-x").env("TERM", "xterm");
+        command.env("OPENAI_API_KEY", KEY).env("TERM", "xterm");
         let child = at_controlling_terminal(&program, &command);
         let mut chat = Self { home, server, person, child, shown: String::new() };
         chat.see("› ");
@@ -140,6 +140,7 @@ impl Chat {
     fn see(&mut self, words: &str) {
         let mut piece = [0; 4096];
         loop {
+            assert!(!self.shown.contains(KEY), "a key is shown: {}", self.shown);
             if let Some(at) = self.shown.find(words) {
                 self.shown.drain(..at + words.len());
                 return;
