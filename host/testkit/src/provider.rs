@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::StreamExt;
 use hames_core::provider::{
-    ChatReply, ChatRequest, ModelFacts, Provider, ProviderError, ProviderErrorKind, RawCall, ReplyEvent,
-    ReplyStream, StopReason,
+    ChatReply, ChatRequest, ContextNumbers, ModelFacts, Provider, ProviderError, ProviderErrorKind, RawCall,
+    ReplyEvent, ReplyStream, StopReason,
 };
 use hames_core::types::{Message, Usage};
 use serde::Serialize;
@@ -44,6 +44,7 @@ enum Move {
 #[derive(Debug, Clone, Default)]
 pub struct Script {
     refusal: Option<(ProviderErrorKind, Option<u64>)>,
+    context: ContextNumbers,
     stalls_at_once: bool,
     moves: Vec<Move>,
     reply: ChatReply,
@@ -101,6 +102,11 @@ impl Script {
     /// As [`Script::refused`], with a wait that the provider asks for.
     pub fn refused_for(kind: ProviderErrorKind, retry_after_ms: u64) -> Self {
         Self { refusal: Some((kind, Some(retry_after_ms))), ..Self::default() }
+    }
+
+    /// The request does not fit, with the numbers that the server states.
+    pub fn too_long(context: ContextNumbers) -> Self {
+        Self { context, ..Self::refused(ProviderErrorKind::ContextTooLong) }
     }
 
     /// The server never answers the request.
@@ -271,7 +277,7 @@ impl Provider for ScriptedProvider {
         }
         if let Some((kind, retry_after_ms)) = script.refusal {
             let error = ProviderError::new(kind, format!("scripted {kind:?}"));
-            return Err(ProviderError { retry_after_ms, ..error });
+            return Err(ProviderError { retry_after_ms, context: script.context, ..error });
         }
         let stream = futures::stream::iter(script.moves).filter_map(async |step| match step {
             Move::Event(event) => Some(Ok(event)),

@@ -67,10 +67,17 @@ impl Turn<'_> {
         if error.kind != ProviderErrorKind::ContextTooLong {
             return Ok(false);
         }
+        self.count();
+        if let Some(tokens) = error.context.request_tokens {
+            self.session.fitting.count.stated(tokens);
+        }
         let before = self.count();
         let known = self.window().tokens;
         let model = self.asked().name();
-        let learned = self.session.fitting.learned_tokens.insert(model.clone(), (before / 10 * 7).min(known));
+        // A window that would have held the request, or next to nothing of it, explains nothing.
+        let stated = error.context.window_tokens.filter(|tokens| (before / 20..before).contains(tokens));
+        let window = stated.unwrap_or(before / 10 * 7).min(known);
+        let learned = self.session.fitting.learned_tokens.insert(model.clone(), window);
         let window = self.window();
         self.compact(&window).await?;
         let after = self.count();

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use hames_core::events::EventBus;
 use hames_core::provider::{
-    ChatReply, ChatRequest, ModelFacts, Provider, ProviderError, ProviderErrorKind, ReplyEvent, ReplyStream,
-    StopReason,
+    ChatReply, ChatRequest, ContextNumbers, ModelFacts, Provider, ProviderError, ProviderErrorKind,
+    ReplyEvent, ReplyStream, StopReason,
 };
 use hames_core::results::{ReadResult, ResultStore};
 use hames_core::summarizer::{Summarizer, Summary, SummaryRequest};
@@ -349,6 +349,31 @@ async fn the_providers_word_that_it_is_too_long_compacts_once_and_tries_again() 
     let told = rig.say("go").await;
     let TurnEnd::Failed { error, .. } = told.end() else { panic!("{:?}", told.end()) };
     assert!(error.contains("scripted ContextTooLong"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_numbers_that_a_provider_states_are_the_window_from_then_on() {
+    let store = Arc::new(MemoryResults::default());
+    // About 9,000 tokens when it is refused. (what is stated, the most that is sent afterwards)
+    let table = [
+        (ContextNumbers::default(), 7_000),
+        (ContextNumbers { window_tokens: Some(4_000), request_tokens: None }, 4_000),
+        // By the provider's own count a token is half as long.
+        (ContextNumbers { window_tokens: Some(8_000), request_tokens: Some(18_000) }, 6_000),
+        // Numbers that explain nothing.
+        (ContextNumbers { window_tokens: Some(1), request_tokens: Some(0) }, 7_000),
+        (ContextNumbers { window_tokens: Some(90_000), request_tokens: Some(u64::MAX) }, 7_000),
+    ];
+    for (context, most) in table {
+        let mut scripts = rounds("read", 16);
+        scripts.insert(8, Script::too_long(context));
+        let mut rig = full(scripts, 100_000, &store).tool(&Arc::new(big("read", 4000))).rig();
+        let told = rig.say("go").await;
+        assert_eq!(told.end(), &TurnEnd::Completed { text: "done".to_owned() }, "{context:?}");
+        let sent = rig.provider.requests();
+        let largest = sent.iter().skip(9).map(|request| honest_tokens(&request.messages, &[])).max();
+        assert!(largest.is_some_and(|tokens| tokens <= most), "{context:?}: {largest:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
