@@ -110,11 +110,11 @@ async fn run(kind: Kind, point: Point) -> Result<(), String> {
     let provider = |id: &str, server: &ModelServer| {
         connect(ProviderOptions::new(Protocol::OpenAiChat, id, server.base_url())).unwrap()
     };
-    let folder = tempfile::tempdir().unwrap();
+    let (workspace, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let limits = TurnLimits { max_attempts: ATTEMPTS, provider_idle_ms: 400, ..TurnLimits::default() };
     let harness = Harness::builder()
-        .workspace(folder.path())
-        .state_dir(folder.path().join("state"))
+        .workspace(workspace.path())
+        .state_dir(state.path())
         .provider(provider("first", &first), "big")
         .fallback(provider("second", &second), "small")
         .limits(limits)
