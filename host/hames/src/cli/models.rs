@@ -187,9 +187,7 @@ fn show(start: &Start, listing: &Listing) {
         };
         let ModelLine { family, .. } = model;
         let provider = model.provider.unwrap_or("-");
-        console.data(
-            &format!("  {provider:<11} {family:<26} {window:>9}  {price:<16} {speech}").trim_end().to_owned(),
-        );
+        console.data(format!("  {provider:<11} {family:<26} {window:>9}  {price:<16} {speech}").trim_end());
     }
 }
 

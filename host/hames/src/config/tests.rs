@@ -109,7 +109,10 @@ fn a_wrong_protocol_is_answered_with_the_nearest() {
     assert_eq!(hint.unwrap(), "did you mean `openai-chat`?");
     home.write("config/hames.toml", "[providers.mine]\nprotocol = \"openai-chat\"\n");
     let settings = home.load(&[], &Overrides::default()).unwrap();
-    assert_eq!(settings.providers["mine"].protocol, Some(hames_providers::Protocol::OpenAiChat));
+    assert_eq!(
+        settings.providers.get("mine").and_then(|mine| mine.protocol),
+        Some(hames_providers::Protocol::OpenAiChat)
+    );
 }
 
 #[test]
