@@ -17,8 +17,10 @@ fn asked_for(variable: &str) -> Option<String> {
 }
 
 /// One turn: the answer is streamed, its usage is recorded.
-fn says_hello(home: &Home, arguments: &[&str]) {
-    let ran = home.run([arguments, &["--json", "Say hello in one sentence."]].concat());
+fn says_hello(home: &Home, arguments: &[&str], key: &str) {
+    let mut command = home.command([arguments, &["--json", "Say hello in one sentence."]].concat());
+    let ran = crate::program::ran(command.env("LOCAL_KEY", key));
+    assert!(key.is_empty() || !ran.text().contains(key), "the key is shown: {}", ran.text());
     assert_eq!(ran.status, 0, "{}", ran.text());
     let events: Vec<serde_json::Value> =
         ran.stdout.lines().map(|line| serde_json::from_str(line).expect("an event per line")).collect();
@@ -44,7 +46,7 @@ fn a_real_model_streams_an_answer_and_its_usage_is_recorded() {
     // A model this small cannot choose tools: it gets none, so that the answer is its own words.
     home.write("config/hames.toml", "[plugins]\nenabled = []\n");
     let model = format!("openai/{}", model());
-    says_hello(&home, &["run", "--model", &model, "--base-url", &base_url]);
+    says_hello(&home, &["run", "--model", &model, "--base-url", &base_url], "");
 }
 
 #[test]
@@ -52,8 +54,10 @@ fn the_same_model_answers_through_the_messages_api() {
     let Some(base_url) = asked_for("HAMES_LOCAL_ANTHROPIC_BASE_URL") else { return };
     let home = Home::new();
     let config = format!(
-        "[plugins]\nenabled = []\n[providers.proxy]\nprotocol = \"anthropic\"\nbase_url = \"{base_url}\"\n"
+        "[plugins]\nenabled = []\n[providers.proxy]\nprotocol = \"anthropic\"\nbase_url = \"{base_url}\"\n\
+         api_key = \"env:LOCAL_KEY\"\n"
     );
     home.write("config/hames.toml", &config);
-    says_hello(&home, &["run", "--model", &format!("proxy/{}", model())]);
+    let key = std::env::var("HAMES_LOCAL_ANTHROPIC_KEY").expect("it is set beside the base URL");
+    says_hello(&home, &["run", "--model", &format!("proxy/{}", model())], &key);
 }

