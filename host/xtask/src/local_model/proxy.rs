@@ -55,6 +55,7 @@ fn program(python: &Path) -> PathBuf {
 fn settings(base_url: &str) -> String {
     format!(
         "model_list:\n  - model_name: {MODEL}\n    litellm_params:\n      model: openai/{MODEL}\n      api_base: {base_url}\n      \
-         api_key: none\nlitellm_settings:\n  drop_params: true\n"
+         api_key: none\nlitellm_settings:\n  drop_params: true\n  \
+         use_chat_completions_url_for_anthropic_messages: true\n"
     )
 }
