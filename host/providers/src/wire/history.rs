@@ -65,31 +65,22 @@ impl EncodedHistories {
         continues: impl Fn(&Message, &Message) -> bool,
         write: impl Fn(Option<&Message>, &[Arc<Message>], &mut Vec<u8>) -> Result<(), ProviderError>,
     ) -> Result<Vec<Bytes>, ProviderError> {
-        // Taken out while it is worked on, so that a long history does not hold up other sessions.
-        let known = self.lock().by_id.remove(request.session_id);
         let splits_run = |history: &EncodedHistory<()>| {
             let next = request.messages.get(history.count);
             history.last.as_ref().zip(next).is_some_and(|(last, next)| continues(last, next))
         };
-        let mut history =
-            known.filter(|history| history.is_prefix_of(request) && !splits_run(history)).unwrap_or_default();
-        history.generation = request.history_generation;
-        let new = request.messages.get(history.count..).unwrap_or_default();
-        if !new.is_empty() {
-            let mut bytes = Vec::with_capacity(new.iter().map(|message| message.size_bytes() + 64).sum());
+        let write = |history: &mut EncodedHistory<()>, new: &[Arc<Message>], out: &mut Vec<u8>| {
             for run in new.chunk_by(|a, b| continues(a, b)) {
                 if history.count > 0 {
-                    bytes.push(b',');
+                    out.push(b',');
                 }
-                write(history.last.as_deref(), run, &mut bytes)?;
+                write(history.last.as_deref(), run, out)?;
                 history.count += run.len();
                 history.last = run.last().cloned();
             }
-            history.push(bytes.into());
-        }
-        let pieces = history.pieces.clone();
-        self.keep(request.session_id, history);
-        Ok(pieces)
+            Ok(())
+        };
+        self.grow(request, |history| !splits_run(history), write).map(|(pieces, ())| pieces)
     }
 }
 
@@ -101,17 +92,33 @@ impl<S: Clone + Default> EncodedHistories<S> {
         request: &ChatRequest<'_>,
         write: impl Fn(&mut S, &Message, &mut Vec<u8>) -> Result<(), ProviderError>,
     ) -> Result<(Vec<Bytes>, S), ProviderError> {
+        let write = |history: &mut EncodedHistory<S>, new: &[Arc<Message>], out: &mut Vec<u8>| {
+            for message in new {
+                write(&mut history.state, message, out)?;
+                history.count += 1;
+            }
+            history.last = new.last().cloned();
+            Ok(())
+        };
+        self.grow(request, |_| true, write)
+    }
+
+    /// Has `write` encode what is new behind what is known, if the request goes on from there and that may be gone on from.
+    fn grow(
+        &self,
+        request: &ChatRequest<'_>,
+        may_go_on: impl Fn(&EncodedHistory<S>) -> bool,
+        write: impl FnOnce(&mut EncodedHistory<S>, &[Arc<Message>], &mut Vec<u8>) -> Result<(), ProviderError>,
+    ) -> Result<(Vec<Bytes>, S), ProviderError> {
+        // Taken out while it is worked on, so that a long history does not hold up other sessions.
         let known = self.lock().by_id.remove(request.session_id);
-        let mut history = known.filter(|history| history.is_prefix_of(request)).unwrap_or_default();
+        let mut history =
+            known.filter(|history| history.is_prefix_of(request) && may_go_on(history)).unwrap_or_default();
         history.generation = request.history_generation;
         let new = request.messages.get(history.count..).unwrap_or_default();
         if !new.is_empty() {
             let mut bytes = Vec::with_capacity(new.iter().map(|message| message.size_bytes() + 64).sum());
-            for message in new {
-                write(&mut history.state, message, &mut bytes)?;
-                history.count += 1;
-            }
-            history.last = new.last().cloned();
+            write(&mut history, new, &mut bytes)?;
             history.push(bytes.into());
         }
         let encoded = (history.pieces.clone(), history.state.clone());
