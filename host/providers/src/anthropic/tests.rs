@@ -5,23 +5,19 @@ use std::path::Path;
 
 use futures::StreamExt;
 use hames_core::provider::{ChatReply, ProviderErrorKind, ReplyEvent, StopReason};
-use hames_core::types::{
-    AssistantMessage, CallId, Message, SessionId, ToolCall, ToolResultMessage, ToolSpec,
-};
-use hames_testkit::{HttpReply, ModelServer, Piece, contract};
+use hames_core::types::{AssistantMessage, CallId, Message, ToolCall, ToolResultMessage};
+use hames_testkit::{HttpReply, Piece, contract};
 
 use super::*;
+use crate::wire::asking::{ask, everything, open, serve, user};
 
 const KEY: &str = "sk-ant-very-secret-key";
+const MODEL: &str = "m1";
 
 /// One of the project's own streams as a reply.
 fn fixture(name: &str) -> HttpReply {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/anthropic");
     HttpReply::events(&std::fs::read_to_string(folder.join(format!("{name}.sse"))).unwrap())
-}
-
-async fn serve(replies: impl IntoIterator<Item = HttpReply>) -> ModelServer {
-    ModelServer::start(replies).await.unwrap()
 }
 
 fn options(base_url: &str) -> AnthropicOptions {
@@ -34,59 +30,6 @@ fn options(base_url: &str) -> AnthropicOptions {
 
 fn provider(base_url: &str) -> Anthropic {
     Anthropic::new(options(base_url)).unwrap()
-}
-
-fn user(text: &str) -> Arc<Message> {
-    Arc::new(Message::user(text))
-}
-
-async fn open(provider: &Anthropic, messages: &[Arc<Message>]) -> Result<ReplyStream, ProviderError> {
-    let session_id = SessionId::new("s");
-    let tools: Arc<[Arc<ToolSpec>]> = Arc::from([]);
-    let request = ChatRequest {
-        session_id: &session_id,
-        model: "m1",
-        messages,
-        history_generation: 0,
-        tools: &tools,
-        max_output_tokens: None,
-    };
-    provider.chat(request).await
-}
-
-/// The text that was streamed and how the reply ended.
-async fn ask(provider: &Anthropic, messages: &[Arc<Message>]) -> (String, Result<ChatReply, ProviderError>) {
-    let mut text = String::new();
-    let mut stream = match open(provider, messages).await {
-        Ok(stream) => stream,
-        Err(error) => return (text, Err(error)),
-    };
-    while let Some(event) = stream.next().await {
-        match event {
-            Ok(ReplyEvent::Text(piece)) => text.push_str(&piece),
-            Ok(ReplyEvent::Finished(reply)) => {
-                assert!(stream.next().await.is_none(), "nothing follows the end");
-                return (text, Ok(reply));
-            }
-            Ok(ReplyEvent::KeepAlive | ReplyEvent::Reasoning(_) | ReplyEvent::Arguments { .. }) => {}
-            Err(error) => {
-                assert!(stream.next().await.is_none(), "nothing follows an error");
-                return (text, Err(error));
-            }
-        }
-    }
-    panic!("a stream ended without a reply or an error");
-}
-
-/// An error with everything that a person could ever see of it.
-fn everything(error: &ProviderError) -> String {
-    let mut text = format!("{error} {error:?} {:?}", error.hint);
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text.push_str(&format!(" {cause} {cause:?}"));
-        source = cause.source();
-    }
-    text
 }
 
 /// The reply as a session keeps it, with a result for each call.
@@ -140,7 +83,8 @@ async fn requests_are_prefixes_of_each_other_also_across_a_restart() {
         if round % 2 == 1 {
             provider = Anthropic::new(options(&server.base_url())).unwrap();
         }
-        let reply = ask(&provider, &messages).await.1.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let reply =
+            ask(&provider, MODEL, &messages).await.1.unwrap_or_else(|error| panic!("{name}: {error}"));
         let has_calls = !reply.calls.is_empty();
         let is_paused = reply.stop == StopReason::Pause;
         messages.extend(kept(reply));
@@ -210,7 +154,7 @@ async fn options_choose_the_headers() {
         ..options(&server.base_url())
     })
     .unwrap();
-    ask(&provider, &[user("hi")]).await.1.unwrap();
+    ask(&provider, MODEL, &[user("hi")]).await.1.unwrap();
     let request = server.requests().remove(0);
     assert_eq!(request.header("authorization"), Some(format!("Bearer {KEY}").as_str()));
     assert_eq!(request.header("x-api-key"), None);
@@ -261,7 +205,7 @@ async fn every_refusal_is_one_request_and_never_shows_the_key() {
     for (reply, kind, wait, hint) in table {
         let status = reply.status;
         let server = serve([reply]).await;
-        let error = ask(&provider(&server.base_url()), &[user("hi")]).await.1.unwrap_err();
+        let error = ask(&provider(&server.base_url()), MODEL, &[user("hi")]).await.1.unwrap_err();
         assert_eq!((error.kind, error.retry_after_ms), (kind, wait), "{status}: {error}");
         let shown = error.hint.clone().unwrap_or_default();
         assert!(hint.is_none_or(|hint| shown.contains(hint)), "{status}: {shown}");
@@ -276,7 +220,7 @@ async fn a_key_that_is_quoted_in_the_stream_is_not_shown() {
         "event: error\ndata: {{\"type\":\"error\",\"error\":{{\"type\":\"authentication_error\",\"message\":\"bad {KEY}\"}}}}\n\n"
     );
     let server = serve([HttpReply::events(&body)]).await;
-    let error = ask(&provider(&server.base_url()), &[user("hi")]).await.1.unwrap_err();
+    let error = ask(&provider(&server.base_url()), MODEL, &[user("hi")]).await.1.unwrap_err();
     assert_eq!(error.kind, ProviderErrorKind::Auth);
     assert!(error.message.contains("bad ***"), "{error}");
     assert!(!everything(&error).contains(KEY));
@@ -287,13 +231,13 @@ async fn a_stream_that_breaks_off_is_a_transport_error_after_its_text() {
     let broken = fixture("dropped").after(usize::MAX, Piece::Cut);
     for reply in [fixture("dropped"), broken] {
         let server = serve([reply]).await;
-        let (text, reply) = ask(&provider(&server.base_url()), &[user("hi")]).await;
+        let (text, reply) = ask(&provider(&server.base_url()), MODEL, &[user("hi")]).await;
         assert_eq!((text.as_str(), reply.unwrap_err().kind), ("half", ProviderErrorKind::Transport));
     }
     // Complete is complete, however the body ends.
     for piece in [Piece::Cut, Piece::Stall] {
         let server = serve([fixture("text").after(usize::MAX, piece)]).await;
-        let (_, reply) = ask(&provider(&server.base_url()), &[user("hi")]).await;
+        let (_, reply) = ask(&provider(&server.base_url()), MODEL, &[user("hi")]).await;
         assert_eq!(reply.unwrap().text, "Grüße. Alles ist gut.");
     }
 }
@@ -303,7 +247,7 @@ async fn a_ping_is_a_sign_of_life() {
     let ping =
         HttpReply::events("event: ping\ndata: {\"type\": \"ping\"}\n\n").after(usize::MAX, Piece::Stall);
     let server = serve([ping]).await;
-    let mut stream = open(&provider(&server.base_url()), &[user("hi")]).await.unwrap();
+    let mut stream = open(&provider(&server.base_url()), MODEL, &[user("hi")]).await.unwrap();
     assert_eq!(stream.next().await.unwrap().unwrap(), ReplyEvent::KeepAlive);
 }
 
@@ -320,7 +264,7 @@ async fn replies_that_are_no_stream() {
     ];
     for (media_type, body, expected) in table {
         let server = serve([HttpReply::of(200, media_type, body)]).await;
-        let (text, reply) = ask(&provider(&server.base_url()), &[user("hi")]).await;
+        let (text, reply) = ask(&provider(&server.base_url()), MODEL, &[user("hi")]).await;
         match (reply, expected) {
             (Ok(reply), Ok(expected)) => {
                 assert_eq!((text.as_str(), reply.text.as_str()), (expected, expected))

@@ -1,16 +1,15 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "test")]
 
-use futures::StreamExt;
-use hames_core::provider::{ChatReply, ProviderErrorKind, ReplyEvent, StopReason};
-use hames_core::types::{
-    AssistantMessage, CallId, Message, SessionId, ToolCall, ToolResultMessage, ToolSpec,
-};
-use hames_testkit::{HttpReply, ModelServer, Piece, contract};
+use hames_core::provider::{ChatReply, ProviderErrorKind, StopReason};
+use hames_core::types::{AssistantMessage, CallId, Message, ToolCall, ToolResultMessage};
+use hames_testkit::{HttpReply, Piece, contract};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::wire::asking::{ask, serve, user};
 
 const KEY: &str = "AIza-very-secret-key";
+const MODEL: &str = "models/gemini-3-pro";
 
 fn event(chunk: &Value) -> String {
     format!("data: {chunk}\r\n\r\n")
@@ -28,10 +27,6 @@ fn half() -> String {
     event(&json!({ "candidates": [{ "content": { "parts": [{ "text": "Hel" }] } }] }))
 }
 
-async fn serve(replies: impl IntoIterator<Item = HttpReply>) -> ModelServer {
-    ModelServer::start(replies).await.unwrap()
-}
-
 fn provider(base_url: &str) -> Gemini {
     Gemini::new(GeminiOptions {
         api_key: Some(ApiKey::new(KEY)),
@@ -39,38 +34,6 @@ fn provider(base_url: &str) -> Gemini {
         ..GeminiOptions::new("test", base_url)
     })
     .unwrap()
-}
-
-fn user(text: &str) -> Arc<Message> {
-    Arc::new(Message::user(text))
-}
-
-/// The text that was streamed and how the reply ended.
-async fn ask(provider: &Gemini, messages: &[Arc<Message>]) -> (String, Result<ChatReply, ProviderError>) {
-    let session_id = SessionId::new("s");
-    let tools: Arc<[Arc<ToolSpec>]> = Arc::from([]);
-    let request = ChatRequest {
-        session_id: &session_id,
-        model: "models/gemini-3-pro",
-        messages,
-        history_generation: 0,
-        tools: &tools,
-        max_output_tokens: None,
-    };
-    let mut text = String::new();
-    let mut stream = match provider.chat(request).await {
-        Ok(stream) => stream,
-        Err(error) => return (text, Err(error)),
-    };
-    while let Some(event) = stream.next().await {
-        match event {
-            Ok(ReplyEvent::Text(piece)) => text.push_str(&piece),
-            Ok(ReplyEvent::Finished(reply)) => return (text, Ok(reply)),
-            Ok(ReplyEvent::KeepAlive | ReplyEvent::Reasoning(_) | ReplyEvent::Arguments { .. }) => {}
-            Err(error) => return (text, Err(error)),
-        }
-    }
-    panic!("a stream ended without a reply or an error");
 }
 
 /// The reply as the turn would put it into the history, with a result for each call.
@@ -122,7 +85,7 @@ async fn signed_parts_and_parallel_calls_go_back_as_they_came_also_after_a_resta
     let mut adapter = provider(&server.base_url());
     let mut messages = vec![Arc::new(Message::System { text: "Be brief.".to_owned() }), user("compare")];
     for round in 0..sent.len() {
-        let (_, reply) = ask(&adapter, &messages).await;
+        let (_, reply) = ask(&adapter, MODEL, &messages).await;
         remember(&reply.unwrap(), &mut messages);
         if round == 1 {
             // A new process reads the same messages from the transcript.
@@ -218,7 +181,7 @@ async fn every_refusal_is_one_request_and_never_shows_the_key() {
     ];
     for (number, (reply, kind, wait)) in table.into_iter().enumerate() {
         let server = serve([reply]).await;
-        let error = ask(&provider(&server.base_url()), &[user("hi")]).await.1.unwrap_err();
+        let error = ask(&provider(&server.base_url()), MODEL, &[user("hi")]).await.1.unwrap_err();
         assert_eq!((error.kind, error.retry_after_ms), (kind, wait), "row {number}");
         assert!(!format!("{error} {error:?}").contains(KEY), "row {number}");
         assert_eq!(server.requests().len(), 1, "row {number}");
@@ -232,14 +195,14 @@ async fn a_stream_that_breaks_off_is_a_transport_error_after_its_text() {
     for body in [half(), open] {
         for reply in [HttpReply::events(&body), HttpReply::events(&body).after(usize::MAX, Piece::Cut)] {
             let server = serve([reply]).await;
-            let (text, reply) = ask(&provider(&server.base_url()), &[user("hi")]).await;
+            let (text, reply) = ask(&provider(&server.base_url()), MODEL, &[user("hi")]).await;
             assert_eq!(text, "Hel");
             assert_eq!(reply.unwrap_err().kind, ProviderErrorKind::Transport);
         }
     }
     let whole = HttpReply::events(&reply(&json!([{ "text": "Hello" }]))).after(usize::MAX, Piece::Cut);
     let server = serve([whole]).await;
-    assert_eq!(ask(&provider(&server.base_url()), &[user("hi")]).await.1.unwrap().text, "Hello");
+    assert_eq!(ask(&provider(&server.base_url()), MODEL, &[user("hi")]).await.1.unwrap().text, "Hello");
 }
 
 #[tokio::test]
@@ -253,7 +216,7 @@ async fn replies_that_are_no_stream() {
         ("[{".to_owned(), Err(ProviderErrorKind::Malformed)),
     ] {
         let server = serve([HttpReply::of(200, "application/json; charset=UTF-8", &body)]).await;
-        let (text, reply) = ask(&provider(&server.base_url()), &[user("hi")]).await;
+        let (text, reply) = ask(&provider(&server.base_url()), MODEL, &[user("hi")]).await;
         assert_eq!(reply.as_ref().map(|reply| reply.text.as_str()).map_err(|error| error.kind), expected);
         assert_eq!(text, expected.unwrap_or_default());
     }

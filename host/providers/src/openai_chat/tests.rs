@@ -3,16 +3,18 @@
 use std::time::Duration;
 
 use futures::StreamExt;
-use hames_core::provider::{ChatReply, ProviderErrorKind, ReplyEvent, StopReason};
-use hames_core::types::{DialectKind, Message, Notation, SessionId, ToolSpec};
-use hames_testkit::{HttpReply, ModelServer, Piece, SseReply, contract};
+use hames_core::provider::{ProviderErrorKind, ReplyEvent, StopReason};
+use hames_core::types::{DialectKind, Notation};
+use hames_testkit::{HttpReply, Piece, SseReply, contract};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::*;
+use crate::wire::asking::{ask, everything, open, serve, user};
 
 const KEY: &str = "sk-very-secret-key";
+const MODEL: &str = "m1";
 
 /// A whole reply: `Hello you`, with usage.
 fn hello() -> SseReply {
@@ -29,10 +31,6 @@ fn and_then(reply: HttpReply, then: Piece) -> HttpReply {
     reply.after(usize::MAX, then)
 }
 
-async fn serve(replies: impl IntoIterator<Item = HttpReply>) -> ModelServer {
-    ModelServer::start(replies).await.unwrap()
-}
-
 fn provider(base_url: &str) -> OpenAiChat {
     OpenAiChat::new(OpenAiChatOptions {
         api_key: Some(ApiKey::new(KEY)),
@@ -42,66 +40,13 @@ fn provider(base_url: &str) -> OpenAiChat {
     .unwrap()
 }
 
-fn user(text: &str) -> Arc<Message> {
-    Arc::new(Message::user(text))
-}
-
-async fn open(provider: &OpenAiChat, messages: &[Arc<Message>]) -> Result<ReplyStream, ProviderError> {
-    let session_id = SessionId::new("s");
-    let tools: Arc<[Arc<ToolSpec>]> = Arc::from([]);
-    let request = ChatRequest {
-        session_id: &session_id,
-        model: "m1",
-        messages,
-        history_generation: 0,
-        tools: &tools,
-        max_output_tokens: None,
-    };
-    provider.chat(request).await
-}
-
-/// The text that was streamed and how the reply ended.
-async fn ask(provider: &OpenAiChat, messages: &[Arc<Message>]) -> (String, Result<ChatReply, ProviderError>) {
-    let mut text = String::new();
-    let mut stream = match open(provider, messages).await {
-        Ok(stream) => stream,
-        Err(error) => return (text, Err(error)),
-    };
-    while let Some(event) = stream.next().await {
-        match event {
-            Ok(ReplyEvent::Text(piece)) => text.push_str(&piece),
-            Ok(ReplyEvent::Finished(reply)) => {
-                assert!(stream.next().await.is_none(), "nothing follows the end");
-                return (text, Ok(reply));
-            }
-            Ok(ReplyEvent::KeepAlive | ReplyEvent::Reasoning(_) | ReplyEvent::Arguments { .. }) => {}
-            Err(error) => {
-                assert!(stream.next().await.is_none(), "nothing follows an error");
-                return (text, Err(error));
-            }
-        }
-    }
-    panic!("a stream ended without a reply or an error");
-}
-
-/// An error with everything that a person could ever see of it.
-fn everything(error: &ProviderError) -> String {
-    let mut text = format!("{error} {error:?} {:?}", error.hint);
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text.push_str(&format!(" {cause} {cause:?}"));
-        source = cause.source();
-    }
-    text
-}
-
 #[tokio::test]
 async fn one_connection_carries_requests_that_are_prefixes_of_each_other() {
     let server = serve((0..4).map(|_| hello().done())).await;
     let provider = provider(&server.base_url());
     let mut messages = vec![user("first")];
     for round in 0..4 {
-        let (text, reply) = ask(&provider, &messages).await;
+        let (text, reply) = ask(&provider, MODEL, &messages).await;
         let reply = reply.unwrap();
         assert_eq!(
             (text.as_str(), reply.text.as_str(), &reply.stop),
@@ -142,7 +87,7 @@ async fn every_refusal_is_one_request_and_never_shows_the_key() {
     for (reply, kind, wait, hint) in table {
         let status = reply.status;
         let server = serve([reply]).await;
-        let (_, reply) = ask(&provider(&server.base_url()), &[user("hi")]).await;
+        let (_, reply) = ask(&provider(&server.base_url()), MODEL, &[user("hi")]).await;
         let error = reply.unwrap_err();
         assert_eq!((error.kind, error.retry_after_ms), (kind, wait), "{status}");
         let shown = error.hint.clone().unwrap_or_default();
@@ -158,7 +103,7 @@ async fn a_stream_that_breaks_off_is_a_transport_error_after_its_text() {
     let broken = and_then(half().without_done(), Piece::Cut);
     for reply in [orderly, broken] {
         let server = serve([reply]).await;
-        let (text, reply) = ask(&provider(&server.base_url()), &[user("hi")]).await;
+        let (text, reply) = ask(&provider(&server.base_url()), MODEL, &[user("hi")]).await;
         assert_eq!(text, "Hel");
         assert_eq!(reply.unwrap_err().kind, ProviderErrorKind::Transport);
     }
@@ -170,7 +115,7 @@ async fn a_complete_reply_counts_although_the_body_never_ends() {
     let cut = and_then(hello().without_done(), Piece::Cut);
     for reply in [endless, cut] {
         let server = serve([reply]).await;
-        let (text, reply) = ask(&provider(&server.base_url()), &[user("hi")]).await;
+        let (text, reply) = ask(&provider(&server.base_url()), MODEL, &[user("hi")]).await;
         assert_eq!((text.as_str(), reply.unwrap().usage.unwrap().output_tokens), ("Hello you", 2));
     }
 }
@@ -178,7 +123,7 @@ async fn a_complete_reply_counts_although_the_body_never_ends() {
 #[tokio::test]
 async fn silence_is_silence() {
     let server = serve([and_then(half().without_done(), Piece::Stall)]).await;
-    let mut stream = open(&provider(&server.base_url()), &[user("hi")]).await.unwrap();
+    let mut stream = open(&provider(&server.base_url()), MODEL, &[user("hi")]).await.unwrap();
     assert_eq!(stream.next().await.unwrap().unwrap(), ReplyEvent::Text("Hel".to_owned()));
     tokio::time::pause();
     assert!(tokio::time::timeout(Duration::from_secs(60), stream.next()).await.is_err());
@@ -196,7 +141,7 @@ async fn dropping_the_stream_closes_the_connection() {
         // Ends when the client closes, in order or by a reset.
         let _ = connection.read_to_end(&mut Vec::new()).await;
     });
-    let mut stream = open(&provider(&base_url), &[user("hi")]).await.unwrap();
+    let mut stream = open(&provider(&base_url), MODEL, &[user("hi")]).await.unwrap();
     assert_eq!(stream.next().await.unwrap().unwrap(), ReplyEvent::KeepAlive, "a comment is a sign of life");
     assert!(!server.is_finished());
     drop(stream);
@@ -219,7 +164,7 @@ async fn replies_that_are_no_stream() {
     ];
     for (media_type, body, expected) in table {
         let server = serve([HttpReply::of(200, media_type, body)]).await;
-        let (text, reply) = ask(&provider(&server.base_url()), &[user("hi")]).await;
+        let (text, reply) = ask(&provider(&server.base_url()), MODEL, &[user("hi")]).await;
         match (reply, expected) {
             (Ok(reply), Ok(expected)) => {
                 assert_eq!((text.as_str(), reply.text.as_str()), (expected, expected))
@@ -236,7 +181,7 @@ async fn nobody_listens() {
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let base_url = format!("http://{}/v1", socket.local_addr().unwrap());
-    let (_, reply) = ask(&provider(&base_url), &[user("hi")]).await;
+    let (_, reply) = ask(&provider(&base_url), MODEL, &[user("hi")]).await;
     let error = reply.unwrap_err();
     assert_eq!(error.kind, ProviderErrorKind::Transport);
     assert_eq!(error.hint.as_deref(), Some("start the local server, or choose another base URL"));

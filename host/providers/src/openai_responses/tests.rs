@@ -1,23 +1,19 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "test")]
 
 use hames_core::provider::{ChatReply, ProviderErrorKind, StopReason};
-use hames_core::types::{
-    AssistantMessage, CallId, Message, SessionId, ToolCall, ToolResultMessage, ToolSpec,
-};
-use hames_testkit::{HttpReply, ModelServer, Piece, contract};
+use hames_core::types::{AssistantMessage, CallId, Message, ToolCall, ToolResultMessage};
+use hames_testkit::{HttpReply, Piece, contract};
 
 use super::*;
+use crate::wire::asking::{ask, serve, user};
 use crate::wire::streams::fixtures;
 
 const KEY: &str = "sk-very-secret-key";
+const MODEL: &str = "m1";
 
 fn fixture(name: &str) -> HttpReply {
     let path = fixtures(Protocol::OpenAiResponses).join(format!("{name}.sse"));
     HttpReply::events(&std::fs::read_to_string(path).unwrap())
-}
-
-async fn serve(replies: impl IntoIterator<Item = HttpReply>) -> ModelServer {
-    ModelServer::start(replies).await.unwrap()
 }
 
 fn provider(base_url: &str) -> OpenAiResponses {
@@ -27,46 +23,6 @@ fn provider(base_url: &str) -> OpenAiResponses {
         ..OpenAiResponsesOptions::new("test", base_url)
     })
     .unwrap()
-}
-
-fn user(text: &str) -> Arc<Message> {
-    Arc::new(Message::user(text))
-}
-
-/// The text that was streamed and how the reply ended.
-async fn ask(
-    provider: &OpenAiResponses,
-    messages: &[Arc<Message>],
-) -> (String, Result<ChatReply, ProviderError>) {
-    let tools: Arc<[Arc<ToolSpec>]> = Arc::from([]);
-    let request = ChatRequest {
-        session_id: &SessionId::new("s"),
-        model: "m1",
-        messages,
-        history_generation: 0,
-        tools: &tools,
-        max_output_tokens: None,
-    };
-    let mut text = String::new();
-    let mut stream = match provider.chat(request).await {
-        Ok(stream) => stream,
-        Err(error) => return (text, Err(error)),
-    };
-    while let Some(event) = stream.next().await {
-        match event {
-            Ok(ReplyEvent::Text(piece)) => text.push_str(&piece),
-            Ok(ReplyEvent::Finished(reply)) => {
-                assert!(stream.next().await.is_none(), "nothing follows the end");
-                return (text, Ok(reply));
-            }
-            Ok(ReplyEvent::KeepAlive | ReplyEvent::Reasoning(_) | ReplyEvent::Arguments { .. }) => {}
-            Err(error) => {
-                assert!(stream.next().await.is_none(), "nothing follows an error");
-                return (text, Err(error));
-            }
-        }
-    }
-    panic!("a stream ended without a reply or an error");
 }
 
 /// The reply as it is in the history, with ids of the host, and the results of its calls. It went to disk and back.
@@ -109,7 +65,7 @@ async fn requests_are_prefixes_of_each_other_across_a_restart() {
         if round == 2 {
             adapter = provider(&server.base_url());
         }
-        let (_, reply) = ask(&adapter, &messages).await;
+        let (_, reply) = ask(&adapter, MODEL, &messages).await;
         let reply = reply.unwrap();
         let is_over = reply.calls.is_empty();
         messages.extend(remembered(reply, round));
@@ -179,7 +135,7 @@ async fn every_failure_is_one_request_and_never_shows_the_key() {
     ];
     for (reply, kind, wait) in table {
         let server = serve([reply]).await;
-        let (_, reply) = ask(&provider(&server.base_url()), &[user("hi")]).await;
+        let (_, reply) = ask(&provider(&server.base_url()), MODEL, &[user("hi")]).await;
         let error = reply.unwrap_err();
         assert_eq!((error.kind, error.retry_after_ms), (kind, wait));
         assert!(!format!("{error} {error:?}").contains(KEY));
@@ -199,7 +155,7 @@ async fn a_document_and_a_complete_reply_without_end_of_body_count() {
     let endless = fixture("only-completed").after(usize::MAX, Piece::Stall);
     for reply in [whole, endless] {
         let server = serve([reply]).await;
-        let (text, reply) = ask(&provider(&server.base_url()), &[user("hi")]).await;
+        let (text, reply) = ask(&provider(&server.base_url()), MODEL, &[user("hi")]).await;
         let reply = reply.unwrap();
         assert_eq!((text.as_str(), reply.text.as_str()), ("One moment.", "One moment."));
         assert_eq!((reply.calls.len(), reply.stop), (1, StopReason::ToolUse));

@@ -4,6 +4,8 @@
 //! An adapter is two halves without I/O: an encoder (`ChatRequest` to pieces of a body) and a [`ReplyParser`] (events of a
 //! stream to a reply). Everything between them and the network is here and in `http`.
 
+#[cfg(test)]
+pub(crate) mod asking;
 mod decode;
 mod heads;
 mod history;
